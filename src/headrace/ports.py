@@ -1,0 +1,129 @@
+"""The ports through which logic meets the world.
+
+`storage`, `node` and what will join them (coordination, replication) are callback state machines: no await, no
+thread, no clock read. They are handed these ports. The server implements them over the kernel, `headrace.sim`
+over a seeded heap; the same contract tests run on both.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Clock(Protocol):
+    """Two clocks, because they move apart: tests shift one and not the other."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch, for record timestamps and retention. May jump."""
+        ...
+
+    def mono_us(self) -> int:
+        """Microseconds that only rise, for deadlines and durations."""
+        ...
+
+
+Cancel = Callable[[], None]
+
+
+class Timers(Protocol):
+    def at(self, mono_us: int, fire: Callable[[], None]) -> Cancel:
+        """Call `fire` once, not before `mono_us`. Cancelling twice, or after it fired, does nothing."""
+        ...
+
+
+SyncDone = Callable[[OSError | None], None]
+
+
+class File(Protocol):
+    """One file, opened when first touched; its descriptor may be closed and reopened underneath.
+
+    Reads and appends go through the page cache and are synchronous. What can stall for long (sync, cold reads)
+    has a `_then` form that calls back from the event loop, never from inside the call itself.
+    """
+
+    path: str
+    size: int
+
+    def append(self, parts: Sequence[Buffer]) -> None:
+        """Write all parts at the end, or nothing.
+
+        A short or failed write is cut back before raising: `DiskFull` when there was no room, `StorageError`
+        otherwise.
+        """
+        ...
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def is_warm(self, position: int, size: int) -> bool:
+        """Whether reading this range would not wait for the device. May say no when unsure."""
+        ...
+
+    def warm_then(self, position: int, size: int, done: Callable[[], None]) -> None:
+        """Bring the range into the page cache off the loop, then call back."""
+        ...
+
+    def sync(self) -> None:
+        """Make data and size durable now, blocking: for start-up, shutdown and metadata only."""
+        ...
+
+    def sync_then(self, done: SyncDone) -> None:
+        """Make everything appended *before this call* durable, then `done(None)`, or `done(error)`.
+
+        Calls on one file are grouped. After an error the file's durable content is unknown: never retry.
+        """
+        ...
+
+    def rename(self, path: str) -> None:
+        """Atomic, replacing any file there; durable only once the directory is synced."""
+        ...
+
+    def delete(self) -> None:
+        """Unlink, and drop any open descriptor. Deleting a missing file does nothing."""
+        ...
+
+    def close(self) -> None:
+        """Drop the descriptor; a later call reopens it."""
+        ...
+
+
+class Disk(Protocol):
+    """A tree of files below one root. Paths are relative, with '/' between the parts."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """A handle; FileNotFoundError where there is no such file and `create` is false."""
+        ...
+
+    def list(self, path: str) -> list[str]:
+        """Names below a directory, sorted; empty where there is no such directory."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def make_dir(self, path: str) -> None:
+        """With its parents; no error where it exists."""
+        ...
+
+    def rename_dir(self, path: str, to: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def sync_dir(self, path: str) -> None:
+        """Make creations, renames and deletions in this directory durable, blocking (about a millisecond)."""
+        ...
+
+    def read_file(self, path: str) -> bytes | None:
+        """The whole of a small file, or None where there is none."""
+        ...
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        """Write a small file so that a crash leaves either the old content or the new, and sync it."""
+        ...
+
+    def free_bytes(self) -> int: ...
+
+    def total_bytes(self) -> int: ...
