@@ -1,7 +1,7 @@
 """The door of the `headrace` command.
 
-`serve` goes straight to its own small parser, because a node would otherwise carry typer and rich for its whole
-life. Everything else goes to the typer application.
+`serve` goes straight to its own small parser, because a node would otherwise carry typer and rich for its
+whole life. Everything else goes to the typer application.
 """
 
 import sys

@@ -1,0 +1,1 @@
+"""Help for tests: nodes to start, kill and start again."""

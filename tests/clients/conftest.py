@@ -1,0 +1,31 @@
+"""A real node on a real socket for every client test.
+
+`node` is fresh for each test and may be killed and restarted; `shared_node` is one for the whole run, for
+tests that only create topics of their own.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.testing.node_process import NodeProcess
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path / "data") as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path_factory.mktemp("shared-node") / "data") as process:
+        yield process
+        process.stop()
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A legal name of its own for each test, so that tests can share a node."""
+    return "".join(c if c.isalnum() else "-" for c in request.node.name)[:200]
