@@ -1,0 +1,1 @@
+"""The laboratory: workloads to measure with."""
