@@ -1,0 +1,424 @@
+"""The Disk port over the kernel's files.
+
+Owns the descriptors of every log: files are opened when first touched, and beyond `descriptors_max` the
+ones not used lately are closed again, so thousands of partitions fit a small limit. Appends and reads are
+plain system calls through the page cache; what may wait for a device (sync, warming) is handed to the disk
+helper process.
+
+Every failure leaves as `StorageError` with the path, or `DiskFull` where room was missing, except that
+opening a missing file is `FileNotFoundError`. Knows nothing of batches, segments or their names.
+
+A descriptor closed and reopened between a write and its sync does not lose a write-back error: Linux (4.17
+and later) reports to a new descriptor what no other has been told.
+"""
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.errors import DiskFull, StorageError
+from headrace.ports import Buffer, SyncDone
+from headrace.server.disk_helper_main import make_durable
+
+# Where the kernel cannot say what is cached, this much of what we appended ourselves is taken to be.
+RECENT_TAIL_BYTES = 64 * 1024 * 1024
+
+_OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
+_PARTS_MAX = os.sysconf("SC_IOV_MAX")
+
+# Bound once: on the append path an attribute of a module is worth its 30 ns.
+_write = os.write
+_writev = os.writev
+_pread = os.pread
+
+
+class Helper(Protocol):
+    """What `SystemDisk` asks of the disk helper; it calls back from the event loop, never inside the call."""
+
+    def sync_then(self, file: "SystemFile", done: SyncDone) -> None: ...
+
+    def warm_then(self, file: "SystemFile", position: int, size: int, done: Callable[[], None]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DiskStatistics:
+    descriptors_open: int
+    descriptors_max: int
+    opens: int
+    evictions: int
+    append_errors: int
+
+
+def _storage_error(path: str, error: OSError) -> StorageError:
+    kind = DiskFull if error.errno in _NO_ROOM else StorageError
+    return kind(f"{path}: {error.strerror or error}")
+
+
+@contextmanager
+def _failures_name(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _storage_error(path, error) from error
+
+
+class SystemFile:
+    """One file. Its descriptor comes and goes; path, size and identity stay."""
+
+    __slots__ = (
+        "_descriptor",
+        "_disk",
+        "_identity",
+        "_ours_from",
+        "_touched",
+        "_warmed",
+        "deleted",
+        "path",
+        "size",
+        "sync_error",
+    )
+
+    def __init__(self, disk: "SystemDisk", path: str, status: os.stat_result) -> None:
+        self.path = path
+        self.size = status.st_size
+        self.deleted = False
+        # The first failed sync, for good: the kernel reports a lost write once, and a retry that succeeds
+        # proves nothing about it.
+        self.sync_error: OSError | None = None
+        self._disk = disk
+        self._identity = (status.st_dev, status.st_ino)
+        self._descriptor = -1
+        self._touched = False
+        # Both only matter where the kernel cannot say what is cached.
+        self._ours_from = status.st_size
+        self._warmed = (0, 0)
+
+    def __repr__(self) -> str:
+        return f"<SystemFile {self.path} size={self.size}>"
+
+    def append(self, parts: Sequence[Buffer]) -> None:
+        descriptor = self._descriptor
+        if descriptor < 0:
+            descriptor = self.descriptor()
+        self._touched = True
+        try:
+            if len(parts) == 1:
+                part = parts[0]
+                if (written := _write(descriptor, part)) == len(part):
+                    self.size += written
+                    return
+            elif len(parts) <= _PARTS_MAX:
+                if (written := _writev(descriptor, parts)) == sum(map(len, parts)):
+                    self.size += written
+                    return
+            else:
+                written = 0
+            # A short write is how the kernel says that more would fail; asking for the rest tells why.
+            rest = memoryview(b"".join(parts))[written:]
+            while rest:
+                count = _write(descriptor, rest)
+                rest = rest[count:]
+                written += count
+        except OSError as error:
+            self._disk.append_errors += 1
+            self._cut_back(descriptor)
+            raise _storage_error(self.path, error) from error
+        self.size += written
+
+    def _cut_back(self, descriptor: int) -> None:
+        try:
+            os.ftruncate(descriptor, self.size)
+        except OSError as error:
+            raise StorageError(f"{self.path}: a failed append was not cut back: {error.strerror}") from error
+
+    def read(self, position: int, size: int) -> bytes:
+        assert position >= 0
+        assert size >= 0
+        descriptor = self._descriptor
+        if descriptor < 0:
+            descriptor = self.descriptor()
+        self._touched = True
+        if position + size > self.size:
+            size = max(0, self.size - position)
+        try:
+            data = _pread(descriptor, size, position)
+            while len(data) < size:
+                more = _pread(descriptor, size - len(data), position + len(data))
+                if not more:
+                    raise StorageError(f"{self.path}: ends at {position + len(data)}, not at {self.size}")
+                data += more
+        except OSError as error:
+            raise _storage_error(self.path, error) from error
+        return data
+
+    def truncate(self, size: int) -> None:
+        assert 0 <= size <= self.size
+        with _failures_name(self.path):
+            os.ftruncate(self.fileno(), size)
+        self.size = size
+        self._ours_from = min(self._ours_from, size)
+
+    def is_warm(self, position: int, size: int) -> bool:
+        end = min(position + size, self.size)
+        if position >= end:
+            return True
+        if (range_cached := self._disk.range_cached(self)) is not None:
+            return range_cached(self.descriptor(), position, end - position)
+        if position >= self._ours_from and position >= self.size - RECENT_TAIL_BYTES:
+            return True
+        return self._warmed[0] <= position and end <= self._warmed[1]
+
+    def warm_then(self, position: int, size: int, done: Callable[[], None]) -> None:
+        def warmed() -> None:
+            self._warmed = (position, position + size)
+            done()
+
+        self._disk.helper.warm_then(self, position, size, warmed)
+
+    def sync(self) -> None:
+        if self.sync_error is not None:
+            raise _storage_error(self.path, self.sync_error) from self.sync_error
+        if self.deleted:
+            return
+        with _failures_name(self.path):
+            descriptor = self.fileno()
+            try:
+                make_durable(descriptor)
+            except OSError as error:
+                self.sync_error = error
+                raise
+
+    def sync_then(self, done: SyncDone) -> None:
+        self._disk.helper.sync_then(self, done)
+
+    def rename(self, path: str) -> None:
+        with _failures_name(self.path):
+            os.rename(self._disk.absolute(self.path), self._disk.absolute(path))
+        self.path = path
+
+    def delete(self) -> None:
+        if self.deleted:
+            return
+        self.close()
+        with _failures_name(self.path), suppress(FileNotFoundError):
+            os.unlink(self._disk.absolute(self.path))
+        self.deleted = True
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            self._disk.close_descriptor(self)
+
+    def descriptor(self) -> int:
+        """An open descriptor, good until the next call on any file of this disk: for sendfile."""
+        self._touched = True
+        if self._descriptor < 0:
+            with _failures_name(self.path):
+                self._disk.open_descriptor(self)
+        return self._descriptor
+
+    def fileno(self) -> int:
+        """The same under Python's name for it, raising OSError."""
+        self._touched = True
+        if self._descriptor < 0:
+            self._disk.open_descriptor(self)
+        return self._descriptor
+
+
+class SystemDisk:
+    """A tree of files below one root directory, which must exist."""
+
+    def __init__(self, root: str, *, helper: Helper | None, descriptors_max: int) -> None:
+        """Offline tools pass no helper; then nothing may ask for a `_then`."""
+        assert descriptors_max >= 1
+        self.root = os.path.abspath(root)
+        self.append_errors = 0
+        self._helper = helper
+        self._descriptors_max = descriptors_max
+        # In order of opening, or of the last time that eviction passed by and found the file touched.
+        self._open: dict[SystemFile, None] = {}
+        self._opens = 0
+        self._evictions = 0
+        self._range_cached: Callable[[int, int, int], bool] | None = None
+        self._range_cached_loaded = False
+
+    @property
+    def helper(self) -> Helper:
+        assert self._helper is not None, "this disk was made without a helper"
+        return self._helper
+
+    def absolute(self, path: str) -> str:
+        return f"{self.root}/{path}" if path else self.root
+
+    def open(self, path: str, *, create: bool = False) -> SystemFile:
+        try:
+            return SystemFile(self, path, self._status(path))
+        except FileNotFoundError:
+            if not create:
+                raise
+        with _failures_name(path):
+            descriptor = self._open_path(path, _OPEN_FLAGS | os.O_CREAT)
+            file = SystemFile(self, path, os.fstat(descriptor))
+        self._admit(file, descriptor)
+        return file
+
+    def _status(self, path: str) -> os.stat_result:
+        try:
+            status = os.stat(self.absolute(path))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _storage_error(path, error) from error
+        if not stat.S_ISREG(status.st_mode):
+            raise StorageError(f"{path}: not a file")
+        return status
+
+    def list(self, path: str) -> list[str]:
+        with _failures_name(path):
+            try:
+                return sorted(os.listdir(self.absolute(path)))
+            except FileNotFoundError:
+                return []
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self.absolute(path))
+
+    def make_dir(self, path: str) -> None:
+        with _failures_name(path):
+            os.makedirs(self.absolute(path), exist_ok=True)
+
+    def rename_dir(self, path: str, to: str) -> None:
+        self._close_below(path)
+        with _failures_name(path):
+            os.rename(self.absolute(path), self.absolute(to))
+
+    def remove_tree(self, path: str) -> None:
+        self._close_below(path)
+        with _failures_name(path), suppress(FileNotFoundError):
+            shutil.rmtree(self.absolute(path))
+
+    def sync_dir(self, path: str) -> None:
+        with _failures_name(path):
+            descriptor = self._open_path(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def read_file(self, path: str) -> bytes | None:
+        with _failures_name(path):
+            try:
+                with open(self.absolute(path), "rb") as file:
+                    return file.read()
+            except FileNotFoundError:
+                return None
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        temporary = path + ".tmp"
+        with _failures_name(path):
+            descriptor = self._open_path(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
+            try:
+                with open(descriptor, "wb", buffering=0) as file:
+                    rest = memoryview(data)
+                    while rest:
+                        rest = rest[file.write(rest) :]
+                    make_durable(descriptor)
+                os.rename(self.absolute(temporary), self.absolute(path))
+            except OSError:
+                os.unlink(self.absolute(temporary))
+                raise
+        self.sync_dir(os.path.dirname(path))
+
+    def free_bytes(self) -> int:
+        with _failures_name(self.root):
+            status = os.statvfs(self.root)
+        return status.f_bavail * status.f_frsize
+
+    def total_bytes(self) -> int:
+        with _failures_name(self.root):
+            status = os.statvfs(self.root)
+        return status.f_blocks * status.f_frsize
+
+    def close(self) -> None:
+        """Drop every descriptor; files reopen theirs when used again."""
+        for file in tuple(self._open):
+            self.close_descriptor(file)
+
+    def statistics(self) -> DiskStatistics:
+        return DiskStatistics(
+            descriptors_open=len(self._open),
+            descriptors_max=self._descriptors_max,
+            opens=self._opens,
+            evictions=self._evictions,
+            append_errors=self.append_errors,
+        )
+
+    # The rest serves SystemFile.
+
+    def open_descriptor(self, file: SystemFile) -> None:
+        """Give the file a descriptor again, if what lies under its path is still the same file."""
+        if file.deleted:
+            raise FileNotFoundError(errno.ENOENT, "deleted", file.path)
+        descriptor = self._open_path(file.path, _OPEN_FLAGS)
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) != file._identity or status.st_size < file.size:
+            os.close(descriptor)
+            raise OSError(errno.ESTALE, "another or a shorter file than the one opened before", file.path)
+        self._admit(file, descriptor)
+
+    def close_descriptor(self, file: SystemFile) -> None:
+        del self._open[file]
+        descriptor, file._descriptor = file._descriptor, -1
+        os.close(descriptor)
+
+    def range_cached(self, file: SystemFile) -> Callable[[int, int, int], bool] | None:
+        if not self._range_cached_loaded:
+            from headrace.server.cachestat import load_range_cached  # Brings ctypes.
+
+            self._range_cached = load_range_cached(file.descriptor())
+            self._range_cached_loaded = True
+        return self._range_cached
+
+    def _open_path(self, path: str, flags: int) -> int:
+        if len(self._open) >= self._descriptors_max:
+            self._evict()
+        while True:
+            try:
+                return os.open(self.absolute(path), flags, 0o644)
+            except OSError as error:
+                # Connections may have taken more than their share of the process's limit; a log gives way.
+                if error.errno not in _TOO_MANY_OPEN or not self._open:
+                    raise
+            self._evict()
+
+    def _admit(self, file: SystemFile, descriptor: int) -> None:
+        file._descriptor = descriptor
+        self._open[file] = None
+        self._opens += 1
+
+    def _evict(self) -> None:
+        """Close the first file not touched since eviction last passed it (the second-chance rule).
+
+        A true least-recently-used order would cost every append a move in a linked list; this costs it one
+        store.
+        """
+        while True:
+            file = next(iter(self._open))
+            if not file._touched:
+                break
+            file._touched = False
+            del self._open[file]
+            self._open[file] = None
+        self._evictions += 1
+        self.close_descriptor(file)
+
+    def _close_below(self, path: str) -> None:
+        below = path + "/"
+        for file in [file for file in self._open if file.path.startswith(below)]:
+            self.close_descriptor(file)
