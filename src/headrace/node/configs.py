@@ -198,11 +198,19 @@ class TopicConfig(Settings):
         "Let a replica lead that is not in sync, at the price of lost records.",
         "unclean.leader.election.enable", acts=False)
 
+    @property
+    def log_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy
+
     @classmethod
     def resolve(cls, broker: "BrokerConfig", overrides: Mapping[str, str]) -> "TopicConfig":
         """The broker's settings with this topic's over them; ApiError(INVALID_CONFIG) where they are "
         "unusable."""
-        for name in overrides:  # As in Kafka, a name that is unknown is reported before a value that is wrong.
+        for name in overrides:  # As in Kafka, an unknown name is reported before a wrong value.
             _topic_row(name)
         config = cls()
         config.layers = (Layer(Source.TOPIC, dict(overrides)),)
