@@ -28,6 +28,7 @@ from headrace.server.disk_helper_main import make_durable
 # Where the kernel cannot say what is cached, this much of what we appended ourselves is taken to be.
 RECENT_TAIL_BYTES = 64 * 1024 * 1024
 
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
@@ -39,12 +40,23 @@ _writev = os.writev
 _pread = os.pread
 
 
+class Syncable(Protocol):
+    """What the disk helper needs of a file. Requests may queue: a descriptor is asked for when one is sent."""
+
+    deleted: bool
+    sync_error: OSError | None
+
+    def fileno(self) -> int:
+        """Raises OSError where the file cannot be opened any more."""
+        ...
+
+
 class Helper(Protocol):
     """What `SystemDisk` asks of the disk helper; it calls back from the event loop, never inside the call."""
 
-    def sync_then(self, file: "SystemFile", done: SyncDone) -> None: ...
+    def sync_then(self, file: Syncable, done: SyncDone) -> None: ...
 
-    def warm_then(self, file: "SystemFile", position: int, size: int, done: Callable[[], None]) -> None: ...
+    def warm_then(self, file: Syncable, position: int, size: int, done: Callable[[], None]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +243,29 @@ class SystemFile:
         return self._descriptor
 
 
+class _DirectorySync:
+    """A directory while syncs of it are pending; it keeps no descriptor beyond them."""
+
+    __slots__ = ("_descriptor", "_disk", "deleted", "path", "pending", "sync_error")
+
+    def __init__(self, disk: "SystemDisk", path: str) -> None:
+        self.path = path
+        self.deleted = False
+        self.sync_error: OSError | None = None
+        self.pending = 0
+        self._disk = disk
+        self._descriptor = -1
+
+    def fileno(self) -> int:
+        if self._descriptor < 0:
+            self._descriptor = self._disk.open_path(self.path, _DIRECTORY_FLAGS)
+        return self._descriptor
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
 class SystemDisk:
     """A tree of files below one root directory, which must exist."""
 
@@ -243,6 +278,7 @@ class SystemDisk:
         self._descriptors_max = descriptors_max
         # In order of opening, or of the last time that eviction passed by and found the file touched.
         self._open: dict[SystemFile, None] = {}
+        self._directory_syncs: dict[str, _DirectorySync] = {}
         self._opens = 0
         self._evictions = 0
         self._range_cached: Callable[[int, int, int], bool] | None = None
@@ -263,7 +299,7 @@ class SystemDisk:
             if not create:
                 raise
         with _failures_name(path):
-            descriptor = self._open_path(path, _OPEN_FLAGS | os.O_CREAT)
+            descriptor = self.open_path(path, _OPEN_FLAGS | os.O_CREAT)
             file = SystemFile(self, path, os.fstat(descriptor))
         self._admit(file, descriptor)
         return file
@@ -305,11 +341,26 @@ class SystemDisk:
 
     def sync_dir(self, path: str) -> None:
         with _failures_name(path):
-            descriptor = self._open_path(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = self.open_path(path, _DIRECTORY_FLAGS)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+    def sync_dir_then(self, path: str, done: SyncDone) -> None:
+        directory = self._directory_syncs.get(path)
+        if directory is None:
+            directory = self._directory_syncs[path] = _DirectorySync(self, path)
+        directory.pending += 1
+
+        def synced(error: OSError | None) -> None:
+            directory.pending -= 1
+            if directory.pending == 0:
+                directory.close()
+                del self._directory_syncs[path]
+            done(error)
+
+        self.helper.sync_then(directory, synced)
 
     def read_file(self, path: str) -> bytes | None:
         with _failures_name(path):
@@ -319,21 +370,23 @@ class SystemDisk:
             except FileNotFoundError:
                 return None
 
-    def replace_file(self, path: str, data: bytes) -> None:
+    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
         with _failures_name(path):
-            descriptor = self._open_path(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
+            descriptor = self.open_path(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
             try:
                 with open(descriptor, "wb", buffering=0) as file:
                     rest = memoryview(data)
                     while rest:
                         rest = rest[file.write(rest) :]
-                    make_durable(descriptor)
+                    if sync:
+                        make_durable(descriptor)
                 os.rename(self.absolute(temporary), self.absolute(path))
             except OSError:
                 os.unlink(self.absolute(temporary))
                 raise
-        self.sync_dir(os.path.dirname(path))
+        if sync:
+            self.sync_dir(os.path.dirname(path))
 
     def free_bytes(self) -> int:
         with _failures_name(self.root):
@@ -365,7 +418,7 @@ class SystemDisk:
         """Give the file a descriptor again, if what lies under its path is still the same file."""
         if file.deleted:
             raise FileNotFoundError(errno.ENOENT, "deleted", file.path)
-        descriptor = self._open_path(file.path, _OPEN_FLAGS)
+        descriptor = self.open_path(file.path, _OPEN_FLAGS)
         status = os.fstat(descriptor)
         if (status.st_dev, status.st_ino) != file._identity or status.st_size < file.size:
             os.close(descriptor)
@@ -385,7 +438,7 @@ class SystemDisk:
             self._range_cached_loaded = True
         return self._range_cached
 
-    def _open_path(self, path: str, flags: int) -> int:
+    def open_path(self, path: str, flags: int) -> int:
         if len(self._open) >= self._descriptors_max:
             self._evict()
         while True:

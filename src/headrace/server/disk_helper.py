@@ -24,10 +24,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from headrace.ports import SyncDone
 from headrace.server import disk_helper_main
+from headrace.server.disk import Syncable
 from headrace.server.disk_helper_main import REPLY, REQUEST, SYNC, THREADS, WARM
 
 # Enough to keep every thread of the helper busy; small enough for any socket buffer, so no send can block.
@@ -40,17 +41,6 @@ _REAP_INTERVAL_S = 0.1
 
 # Isolated from the environment and without site-packages; run by path, so that no package is imported.
 COMMAND = (sys.executable, "-I", "-S", disk_helper_main.__file__)
-
-
-class Syncable(Protocol):
-    """What the helper needs of a file. Requests may queue, so a descriptor is asked for when one is sent."""
-
-    deleted: bool
-    sync_error: OSError | None
-
-    def fileno(self) -> int:
-        """Raises OSError where the file cannot be opened any more."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
