@@ -1,0 +1,150 @@
+"""The codecs a record batch may be compressed with, and a decompression that cannot be made to explode.
+
+The broker passes compressed batches through untouched; this is for whoever opens them: clients, tools,
+compaction. `decompress` never holds more than `output_bytes_max` of output, however small and clever the
+input: codecs write into a buffer of limited size and fail when it is full. Whatever is wrong with the input
+is a `CorruptBatch`.
+
+What is found in the wild, and read here: gzip of several members; snappy both raw (librdkafka) and in the
+blocks of the xerial library (Java); lz4 frames with linked or independent blocks; zstd frames that do not
+tell their size. What is written is what Kafka's own producer writes: xerial blocks, and lz4 frames of
+independent blocks, since Java's reader refuses linked ones.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from struct import Struct
+from typing import Any, Final
+
+import cramjam
+
+from headrace.errors import CorruptBatch
+from headrace.ports import Buffer
+
+
+class Codec(IntEnum):
+    """As numbered in the attributes of a batch."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\0\0\0\1" * 2  # Its version, and the oldest that can read it.
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_BLOCK_SIZE: Final = Struct(">i")
+
+_OUTPUT_GUESS_BYTES_MIN: Final = 64 * 1024
+_OUTPUT_GUESS_RATIO: Final = 4
+
+
+def parse_codec(number: int) -> Codec:
+    try:
+        return Codec(number)
+    except ValueError:
+        raise CorruptBatch(f"there is no compression codec {number}") from None
+
+
+def compress(codec: Codec, data: Buffer) -> bytes:
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            return bytes(cramjam.gzip.compress(data))
+        case Codec.SNAPPY:
+            return _compress_xerial(data)
+        case Codec.LZ4:
+            compressor = cramjam.lz4.Compressor(block_linked=False)
+            compressor.compress(bytes(data))
+            return bytes(compressor.finish())
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data))
+
+
+def decompress(codec: Codec, data: Buffer, *, output_bytes_max: int) -> bytes:
+    match codec:
+        case Codec.NONE:
+            if len(data) > output_bytes_max:
+                raise _too_large(output_bytes_max)
+            return bytes(data)
+        case Codec.GZIP:
+            return _decompress_stream(cramjam.gzip.decompress_into, data, output_bytes_max)
+        case Codec.SNAPPY:
+            return _decompress_snappy(data, output_bytes_max)
+        case Codec.LZ4:
+            return _decompress_stream(cramjam.lz4.decompress_into, data, output_bytes_max)
+        case Codec.ZSTD:
+            return _decompress_stream(cramjam.zstd.decompress_into, data, output_bytes_max)
+
+
+def _too_large(output_bytes_max: int) -> CorruptBatch:
+    return CorruptBatch(f"records decompress to more than {output_bytes_max} bytes")
+
+
+def _decompress_stream(into: Callable[[Any, Any], int], data: Buffer, output_bytes_max: int) -> bytes:
+    """Decompress what does not tell its size: into a guess, and on failure into one four times as large.
+
+    The codec does not say reliably whether the output was full or the input was bad, so bad input is tried
+    again too; all tries together cost little more than the last.
+    """
+    size = max(_OUTPUT_GUESS_BYTES_MIN, len(data) * _OUTPUT_GUESS_RATIO)
+    while True:
+        # One byte more than allowed tells an output that just fits from one that does not.
+        output = bytearray(min(size, output_bytes_max + 1))
+        try:
+            count = into(data, output)
+        except cramjam.DecompressionError as error:
+            if len(output) > output_bytes_max:
+                raise CorruptBatch(f"cannot decompress within {output_bytes_max} bytes: {error}") from None
+            size *= _OUTPUT_GUESS_RATIO
+        else:
+            if count > output_bytes_max:
+                raise _too_large(output_bytes_max)
+            return bytes(memoryview(output)[:count])
+
+
+def _compress_xerial(data: Buffer) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_BLOCK_SIZE.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: Buffer, output_bytes_max: int) -> bytes:
+    if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _decompress_snappy_raw(data, output_bytes_max)
+    parts = []
+    position = 0
+    while position < len(data):
+        if data[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+            position += len(_XERIAL_HEADER)  # Streams may be joined, each with its header.
+            continue
+        start = position + _BLOCK_SIZE.size
+        size = int.from_bytes(data[position:start], "big", signed=True)
+        position = start + size
+        if start > len(data) or not 0 <= size <= len(data) - start:
+            raise CorruptBatch("a snappy block is cut off")
+        parts.append(_decompress_snappy_raw(data[start:position], output_bytes_max))
+        output_bytes_max -= len(parts[-1])
+    if position > len(data):
+        raise CorruptBatch("a snappy header is cut off")
+    return b"".join(parts)
+
+
+def _decompress_snappy_raw(data: Buffer, output_bytes_max: int) -> bytes:
+    """Raw snappy begins with its size, which the codec holds it to."""
+    try:
+        size = cramjam.snappy.decompress_raw_len(data)
+        if size > output_bytes_max:
+            raise _too_large(output_bytes_max)
+        output = bytearray(size)
+        count = cramjam.snappy.decompress_raw_into(data, output)
+    except cramjam.DecompressionError as error:
+        raise CorruptBatch(f"cannot decompress: {error}") from None
+    if count != size:
+        raise CorruptBatch(f"snappy announced {size} bytes and held {count}")
+    return bytes(output)
