@@ -116,12 +116,20 @@ class Disk(Protocol):
         """Make creations, renames and deletions in this directory durable, blocking (about a millisecond)."""
         ...
 
+    def sync_dir_then(self, path: str, done: SyncDone) -> None:
+        """As `sync_dir`, off the loop."""
+        ...
+
     def read_file(self, path: str) -> bytes | None:
         """The whole of a small file, or None where there is none."""
         ...
 
-    def replace_file(self, path: str, data: bytes) -> None:
-        """Write a small file so that a crash leaves either the old content or the new, and sync it."""
+    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        """Write a small file so that a crash leaves either the old content or the new.
+
+        Without `sync` nothing is waited for, and a crash may also leave it empty, torn or missing: only for what
+        can be rebuilt.
+        """
         ...
 
     def free_bytes(self) -> int: ...

@@ -1,0 +1,153 @@
+"""The topics of this node: names and ids to partitions, and their records in the store.
+
+The store is the truth about which topics exist, with which settings; folders on disk hold the data. A folder that
+the store does not know (written by Apache Kafka, or brought here by hand) is adopted with the id it names.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+from headrace.errors import ApiError, ErrorCode
+from headrace.ids import TopicId, TopicName, parse_topic_id, topic_id_text
+from headrace.node.configs import TopicConfig
+from headrace.storage.log import PartitionLog
+
+TOPICS: Final = "topics/"
+DELETING: Final = "deleting/"
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+class Watcher(Protocol):
+    """Wants to know when more of a partition becomes visible."""
+
+    def on_visible(self, grown_bytes: int) -> None: ...
+
+
+class Partition:
+    """One partition that this node leads."""
+
+    __slots__ = ("flush_timer_armed", "index", "leader_epoch", "log", "replicas", "topic", "watchers")
+
+    def __init__(
+        self, topic: "Topic", index: int, log: PartitionLog, *, leader_epoch: int, replicas: list[int]
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.replicas = replicas
+        self.watchers: dict[Watcher, None] = {}
+        self.flush_timer_armed = False
+
+    def notify(self, grown_bytes: int) -> None:
+        for watcher in tuple(self.watchers):
+            watcher.on_visible(grown_bytes)
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Fence a client that knows another leader epoch."""
+        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+class Topic:
+    __slots__ = ("config", "id", "name", "name_bytes", "overrides", "partitions", "traffic")
+
+    def __init__(
+        self, name: TopicName, topic_id: TopicId, config: TopicConfig, overrides: dict[str, str], traffic: Any
+    ) -> None:
+        self.name = name
+        self.name_bytes = name.encode()
+        self.id = topic_id
+        self.config = config
+        self.overrides = overrides
+        self.partitions: list[Partition] = []
+        self.traffic = traffic
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+    def record(self) -> str:
+        """What the store keeps of a topic."""
+        return topic_record(
+            self.id, self.overrides, [(partition.leader_epoch, partition.replicas) for partition in self.partitions]
+        )
+
+
+def topic_record(
+    topic_id: TopicId, overrides: Mapping[str, str], partitions: Iterable[tuple[int, list[int]]]
+) -> str:
+    return json.dumps(
+        {
+            "id": topic_id_text(topic_id),
+            "configs": dict(overrides),
+            "partitions": [{"leader_epoch": epoch, "replicas": replicas} for epoch, replicas in partitions],
+        },
+        separators=(",", ":"),
+    )
+
+
+def parse_topic_record(text: str) -> tuple[TopicId, dict[str, str], list[tuple[int, list[int]]]]:
+    record = json.loads(text)
+    partitions = [(partition["leader_epoch"], partition["replicas"]) for partition in record["partitions"]]
+    return parse_topic_id(record["id"]), record["configs"], partitions
+
+
+class Topics:
+    """Lookup by name, by the name's bytes as they stand in a frame, and by id."""
+
+    __slots__ = ("_by_key", "_by_name")
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Topic] = {}
+        # Both spellings in one dictionary. An id is random bytes of which some are almost surely not legal in a
+        # name; `add` would notice the one that is.
+        self._by_key: dict[bytes, Topic] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._by_name.values())
+
+    def add(self, topic: Topic) -> None:
+        assert topic.name_bytes not in self._by_key and topic.id not in self._by_key
+        self._by_name[topic.name] = topic
+        self._by_key[topic.name_bytes] = topic
+        self._by_key[topic.id] = topic
+
+    def remove(self, topic: Topic) -> None:
+        del self._by_name[topic.name]
+        del self._by_key[topic.name_bytes]
+        del self._by_key[topic.id]
+
+    def named(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def with_id(self, topic_id: bytes) -> Topic | None:
+        return self._by_key.get(topic_id) if len(topic_id) == 16 else None
+
+    def with_key(self, key: bytes) -> Topic | None:
+        """By whatever a Produce or Fetch frame names topics with."""
+        return self._by_key.get(key)
+
+    def partition(self, name: str, index: int) -> Partition:
+        """The partition, or the error a client expects."""
+        topic = self._by_name.get(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic.partitions[index]
+
+    def partition_count(self) -> int:
+        return sum(len(topic.partitions) for topic in self._by_name.values())
+
+
+def collides(name: str, names: Iterable[str]) -> str | None:
+    """Kafka refuses names that differ only in '.' and '_': metric names could not tell them apart."""
+    folded = name.replace(".", "_")
+    return next((other for other in names if other != name and other.replace(".", "_") == folded), None)

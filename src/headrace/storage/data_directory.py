@@ -1,0 +1,161 @@
+"""A data directory: one folder per partition, and the files at the root that say how to read them.
+
+Owns opening and closing all logs, the checkpoints and the mark of a clean stop. Kafka's layout.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from headrace.errors import StorageError
+from headrace.ids import TopicId, TopicPartition
+from headrace.ports import Disk, File
+from headrace.storage import checkpoints
+from headrace.storage.loading import Recovery, load_log
+from headrace.storage.log import LogConfig, PartitionLog
+
+DELETE_SUFFIX: Final = "-delete"
+FORMAT_VERSION: Final = "1"
+
+
+class Identity(NamedTuple):
+    cluster_id: str
+    node_id: int
+    directory_id: str
+
+
+class DataDirectory:
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.clean = disk.exists(checkpoints.CLEAN_SHUTDOWN)
+        self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS)
+        self._start_offsets = self._read_offsets(checkpoints.START_OFFSETS)
+
+    def begin(self) -> None:
+        """From here on a crash is a crash. Remove what an interrupted deletion left."""
+        if self.clean:
+            self._disk.open(checkpoints.CLEAN_SHUTDOWN).delete()
+            self._disk.sync_dir(".")
+        for name in self._disk.list("."):
+            if name.endswith(DELETE_SUFFIX):
+                self._disk.remove_tree(name)
+
+    def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return checkpoints.decode_offsets(self._disk.read_file(name))
+        except ValueError:
+            # Without recovery points everything is read again; without start offsets, segments say where logs start.
+            return {}
+
+    def identity(self, *, make: Callable[[], Identity]) -> Identity:
+        """Who wrote this directory; a new one is signed with what `make` gives."""
+        data = self._disk.read_file(checkpoints.META_PROPERTIES)
+        if data is None:
+            identity = make()
+            self._disk.replace_file(
+                checkpoints.META_PROPERTIES,
+                checkpoints.encode_properties(
+                    {
+                        "version": "1",
+                        "cluster.id": identity.cluster_id,
+                        "node.id": str(identity.node_id),
+                        "directory.id": identity.directory_id,
+                        "headrace.format": FORMAT_VERSION,
+                    }
+                ),
+            )
+            return identity
+        properties = checkpoints.decode_properties(data)
+        checkpoints.check_meta(properties, path=checkpoints.META_PROPERTIES)
+        made = make()
+        return Identity(
+            properties.get("cluster.id", made.cluster_id),
+            int(properties.get("node.id", properties.get("broker.id", str(made.node_id)))),
+            properties.get("directory.id", made.directory_id),
+        )
+
+    def found_partitions(self) -> Iterable[tuple[TopicPartition, TopicId | None]]:
+        """Partition folders that are there, with the topic id each names."""
+        for name in self._disk.list("."):
+            partition = checkpoints.parse_partition_directory(name)
+            if partition is not None:
+                metadata = self._disk.read_file(f"{name}/{checkpoints.PARTITION_METADATA}")
+                yield partition, checkpoints.decode_partition_metadata(metadata)
+
+    def open_log(
+        self, partition: TopicPartition, config: LogConfig, *, topic_id: TopicId, now_ms: int
+    ) -> tuple[PartitionLog, Recovery]:
+        directory = str(partition)
+        is_new = not self._disk.exists(directory)
+        log, recovery = load_log(
+            self._disk,
+            directory,
+            config,
+            clean=self.clean or is_new,
+            recovery_point=self._recovery_points.get(partition, 0),
+            start_offset=self._start_offsets.get(partition, 0),
+            now_ms=now_ms,
+        )
+        if is_new or not self._disk.exists(f"{directory}/{checkpoints.PARTITION_METADATA}"):
+            # Not waited for: the catalogue knows the id too, and mends a torn file.
+            self._disk.replace_file(
+                f"{directory}/{checkpoints.PARTITION_METADATA}",
+                checkpoints.encode_partition_metadata(topic_id),
+                sync=False,
+            )
+        self.logs[partition] = log
+        return log, recovery
+
+    def remove_log(self, partition: TopicPartition, *, marker: str) -> str:
+        """Move a partition out of the way; the folder to remove once nobody reads it."""
+        self.logs.pop(partition, None)
+        doomed = f"{partition.topic[:150]}-{partition.partition}.{marker}{DELETE_SUFFIX}"
+        self._disk.rename_dir(str(partition), doomed)
+        self._start_offsets.pop(partition, None)
+        self._recovery_points.pop(partition, None)
+        return doomed
+
+    def remove_folder(self, name: str) -> None:
+        self._disk.remove_tree(name)
+
+    def doomed(self, files: Iterable[File]) -> None:
+        for file in files:
+            file.delete()
+
+    def checkpoint(self) -> None:
+        """Write down what is known to be on disk, so that a restart need not read it."""
+        self._write(checkpoints.RECOVERY_POINTS, {tp: log.flushed_offset for tp, log in self.logs.items()})
+        self.checkpoint_starts()
+
+    def checkpoint_starts(self) -> None:
+        """At once when records are deleted: a crash must not bring them back."""
+        self._write(checkpoints.START_OFFSETS, {tp: log.start_offset for tp, log in self.logs.items()})
+
+    def close(self) -> list[tuple[TopicPartition, StorageError]]:
+        """Put everything on disk and say so. A log that fails keeps the stop from counting as clean."""
+        failures = []
+        for partition, log in self.logs.items():
+            try:
+                log.close()
+                if log.offline is not None:
+                    failures.append((partition, log.offline))
+            except StorageError as error:
+                failures.append((partition, error))
+        self.checkpoint()
+        self._write(checkpoints.HIGH_WATERMARKS, {tp: log.high_watermark for tp, log in self.logs.items()})
+        if not failures:
+            self._disk.replace_file(checkpoints.CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+        return failures
+
+    def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self._disk.replace_file(name, checkpoints.encode_offsets(offsets))
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(log.size_bytes for log in self.logs.values())
+
+    def free_bytes(self) -> int:
+        return self._disk.free_bytes()
+
+    def total_bytes(self) -> int:
+        return self._disk.total_bytes()

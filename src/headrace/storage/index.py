@@ -1,0 +1,194 @@
+"""The two sparse indexes of a segment, in Kafka's format.
+
+`.index` maps an offset (relative to the segment) to the position of the batch that ends with it; `.timeindex` maps
+a timestamp to the offset by which it was reached. Entries rise strictly in the offset index.
+
+Only the tail is in memory, so that memory does not grow with the data: older entries are found by binary search in
+the file. Entries are written in bulk; those not written when the process dies are rebuilt by recovery, which reads
+every segment that was not known to be on disk.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable
+from contextlib import suppress
+from struct import Struct
+from typing import Final, NamedTuple
+
+from headrace.errors import DiskFull
+from headrace.ports import Disk, File
+from headrace.protocol.batch import NO_TIMESTAMP
+
+OFFSET_ENTRY: Final = Struct(">ii")
+TIME_ENTRY: Final = Struct(">qi")
+
+# Entries kept in memory behind the end: 1,024 of them reach back 4 MiB at least.
+_TAIL_ENTRIES: Final = 1024
+_PENDING_ENTRIES_MAX: Final = 512
+
+
+class _EntryFile:
+    """Fixed-width entries in a file that is created when the first ones are written."""
+
+    __slots__ = ("_disk", "_entry", "_file", "_path", "count")
+
+    def __init__(self, disk: Disk, path: str, entry: Struct) -> None:
+        self._disk = disk
+        self._path = path
+        self._entry = entry
+        self._file: File | None = disk.open(path) if disk.exists(path) else None
+        # A torn last entry is not an entry.
+        self.count = self._file.size // entry.size if self._file else 0
+
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self._path, create=True)
+        return self._file
+
+    def append(self, entries: list[tuple[int, int]]) -> None:
+        pack = self._entry.pack
+        self.file().append([b"".join([pack(*entry) for entry in entries])])
+        self.count += len(entries)
+
+    def at(self, index: int) -> tuple[int, int]:
+        first, second = self._entry.unpack(self.file().read(index * self._entry.size, self._entry.size))
+        return first, second
+
+    def first_index_where(self, beyond: Callable[[tuple[int, int]], bool], *, end: int) -> int:
+        """The smallest index below `end` whose entry is `beyond`, or `end`."""
+        low, high = 0, end
+        while low < high:
+            middle = (low + high) // 2
+            if beyond(self.at(middle)):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def truncate(self, count: int) -> None:
+        if self._file is not None:
+            self._file.truncate(count * self._entry.size)
+        self.count = count
+
+
+class OffsetIndex:
+    __slots__ = ("_entries", "_offsets", "_pending", "_positions", "_tail_first")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._entries = _EntryFile(disk, path, OFFSET_ENTRY)
+        self._pending: list[tuple[int, int]] = []
+        # The tail: entries from number `_tail_first` on, pending ones included.
+        self._tail_first = self._entries.count
+        self._offsets = array("q")
+        self._positions = array("q")
+
+    @property
+    def count(self) -> int:
+        return self._tail_first + len(self._offsets)
+
+    def append(self, relative_offset: int, position: int) -> None:
+        assert not self._offsets or relative_offset > self._offsets[-1]
+        self._offsets.append(relative_offset)
+        self._positions.append(position)
+        self._pending.append((relative_offset, position))
+        if len(self._pending) >= _PENDING_ENTRIES_MAX:
+            # The batch is in the log already: a full disk must not fail it. The entries wait for room.
+            with suppress(DiskFull):
+                self.flush()
+
+    def floor(self, relative_offset: int) -> int:
+        """Position of a batch that ends at or before `relative_offset`; 0 where none is known."""
+        offsets = self._offsets
+        if offsets and relative_offset >= offsets[0]:
+            return self._positions[bisect_right(offsets, relative_offset) - 1]
+        index = self._entries.first_index_where(lambda e: e[0] > relative_offset, end=self._tail_first)
+        return self._entries.at(index - 1)[1] if index else 0
+
+    def boundary(self, position: int) -> int:
+        """The last known start of a batch at or before `position`; 0 where none is known."""
+        positions = self._positions
+        if positions and position >= positions[0]:
+            return positions[bisect_right(positions, position) - 1]
+        index = self._entries.first_index_where(lambda e: e[1] > position, end=self._tail_first)
+        return self._entries.at(index - 1)[1] if index else 0
+
+    def last(self) -> tuple[int, int] | None:
+        if self._offsets:
+            return self._offsets[-1], self._positions[-1]
+        return self._entries.at(self._tail_first - 1) if self._tail_first else None
+
+    def flush(self) -> None:
+        if self._pending:
+            self._entries.append(self._pending)
+            self._pending = []
+        excess = len(self._offsets) - _TAIL_ENTRIES
+        if excess > 0:
+            del self._offsets[:excess]
+            del self._positions[:excess]
+            self._tail_first += excess
+
+    def truncate(self, relative_offset: int) -> None:
+        """Forget entries at or beyond `relative_offset`."""
+        self.flush()
+        keep = self._entries.first_index_where(lambda e: e[0] >= relative_offset, end=self._entries.count)
+        self._entries.truncate(keep)
+        self._tail_first = keep
+        self._offsets = array("q")
+        self._positions = array("q")
+
+    def file(self) -> File:
+        return self._entries.file()
+
+
+class TimeEntry(NamedTuple):
+    timestamp: int
+    relative_offset: int
+
+
+class TimeIndex:
+    __slots__ = ("_entries", "_last", "_pending")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._entries = _EntryFile(disk, path, TIME_ENTRY)
+        self._pending: list[tuple[int, int]] = []
+        self._last: TimeEntry | None = None
+
+    @property
+    def count(self) -> int:
+        return self._entries.count + len(self._pending)
+
+    def last(self) -> TimeEntry | None:
+        if self._last is None and self._entries.count:
+            self._last = TimeEntry(*self._entries.at(self._entries.count - 1))
+        return self._last
+
+    def append(self, timestamp: int, relative_offset: int) -> None:
+        """Entries that would not raise the timestamp are left out, as Kafka does."""
+        last = self.last()
+        if timestamp <= (last.timestamp if last is not None else NO_TIMESTAMP):
+            return
+        self._last = TimeEntry(timestamp, relative_offset)
+        self._pending.append(self._last)
+        if len(self._pending) >= _PENDING_ENTRIES_MAX:
+            with suppress(DiskFull):
+                self.flush()
+
+    def floor(self, timestamp: int) -> int:
+        """A relative offset before which every record is older than `timestamp`; 0 where none is known."""
+        self.flush()
+        index = self._entries.first_index_where(lambda e: e[0] >= timestamp, end=self._entries.count)
+        return self._entries.at(index - 1)[1] if index else 0
+
+    def flush(self) -> None:
+        if self._pending:
+            self._entries.append(self._pending)
+            self._pending = []
+
+    def truncate(self, relative_offset: int) -> None:
+        self.flush()
+        keep = self._entries.first_index_where(lambda e: e[1] >= relative_offset, end=self._entries.count)
+        self._entries.truncate(keep)
+        self._last = None
+
+    def file(self) -> File:
+        return self._entries.file()

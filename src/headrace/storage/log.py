@@ -1,0 +1,471 @@
+"""One partition's log: segments in order, offsets given out at the end, reads answered with spans.
+
+Owns the offsets of a partition (start, flushed, high watermark, end), the producers' memory and the epochs. One writer. It
+does not know replicas, requests or sockets: a read answers with a span `(file, position, size)`, and who sends it,
+and how, is the shell's business.
+
+    start_offset <= high_watermark <= end_offset        flushed_offset <= end_offset
+
+On one node the high watermark follows the end at once, or the flushed offset where `flush.before.expose` is set.
+"""
+
+from bisect import bisect_right
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from headrace.errors import ApiError, CorruptBatch, DiskFull, ErrorCode, StorageError
+from headrace.ports import Disk, File
+from headrace.protocol.batch import (
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    BatchHeader,
+    sequence_after,
+    write_append_time,
+    write_placement,
+)
+from headrace.storage.epochs import LeaderEpochs
+from headrace.storage.flushing import Flusher, FlushDone, SyncTargets
+from headrace.storage.producers import Producers
+from headrace.storage.retention import SegmentFacts, expired_segments
+from headrace.storage.segment import SNAPSHOT_SUFFIX, Segment, TimestampOffset, segment_name
+
+EPOCHS_FILE: Final = "leader-epoch-checkpoint"
+_RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+# Recent batch starts, so that a reader at the tail needs no search.
+_RECENT_MAX: Final = 512
+
+Span = tuple[File, int, int]
+
+
+class LogConfig(Protocol):
+    """The topic settings that a log acts on."""
+
+    @property
+    def segment_bytes(self) -> int: ...
+    @property
+    def segment_ms(self) -> int: ...
+    @property
+    def segment_index_bytes(self) -> int: ...
+    @property
+    def index_interval_bytes(self) -> int: ...
+    @property
+    def flush_messages(self) -> int: ...
+    @property
+    def flush_ms(self) -> int: ...
+    @property
+    def flush_before_expose(self) -> bool: ...
+    @property
+    def retention_ms(self) -> int: ...
+    @property
+    def retention_bytes(self) -> int: ...
+    @property
+    def log_append_time(self) -> bool: ...
+    @property
+    def deletes(self) -> bool: ...
+
+
+class Appended(NamedTuple):
+    """Where a batch stands. `append_time_ms` is -1 unless the broker stamped it."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+
+
+class Duplicate(NamedTuple):
+    """The batch was written before: no error, the same answer as then."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+
+
+class LogStatistics(NamedTuple):
+    start_offset: int
+    high_watermark: int
+    end_offset: int
+    flushed_offset: int
+    size_bytes: int
+    segments: int
+    producers: int
+    leader_epoch: int
+    offline: str | None
+
+
+class PartitionLog:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        *,
+        segments: list[Segment],
+        start_offset: int,
+        end_offset: int,
+        flushed_offset: int,
+        producers: Producers,
+        epochs: LeaderEpochs,
+    ) -> None:
+        """Use `loading.load_log`; this takes what it found."""
+        assert segments
+        self._disk = disk
+        self.directory = directory
+        self.config = config
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._active = segments[-1]
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.producers = producers
+        self.epochs = epochs
+        self.offline: StorageError | None = None
+        self._flusher = Flusher(self, flushed_offset=min(flushed_offset, end_offset))
+        self._directory_dirty = True
+        self._recent: dict[int, int] = {}
+        self.last_flush_ms = 0
+        # The visible end: offset, and where that is. Readers never pass it.
+        visible = self._flusher.flushed_offset if config.flush_before_expose else end_offset
+        self.high_watermark = max(visible, start_offset)
+        self._watermark_base, self._watermark_position = self._place_of(self.high_watermark)
+
+    # --- Writing ---------------------------------------------------------------------------------------------
+
+    def append(self, batch: memoryview, header: BatchHeader, *, now_ms: int, leader_epoch: int) -> Appended | Duplicate:
+        """Place an admitted batch at the end. The memory of `batch` is changed, and free again on return."""
+        if self.offline is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory} is offline: {self.offline}")
+        config = self.config
+        last_delta = header.last_offset_delta
+        producer_id = header.producer_id
+        last_sequence = -1
+        if producer_id != NO_PRODUCER_ID:
+            last_sequence = sequence_after(header.base_sequence, last_delta)
+            written = self.producers.check(
+                producer_id=producer_id,
+                producer_epoch=header.producer_epoch,
+                base_sequence=header.base_sequence,
+                last_sequence=last_sequence,
+            )
+            if written is not None:
+                stamp = written.timestamp if config.log_append_time else -1
+                return Duplicate(written.base_offset, written.last_offset, stamp)
+        base_offset = self.end_offset
+        last_offset = base_offset + last_delta
+        max_timestamp = header.max_timestamp
+        append_time_ms = -1
+        write_placement(batch, base_offset=base_offset, leader_epoch=leader_epoch)
+        if config.log_append_time:
+            write_append_time(batch, attributes=header.attributes, now_ms=now_ms)
+            max_timestamp = append_time_ms = now_ms
+        try:
+            segment = self._segment_for(len(batch), last_offset, max_timestamp, now_ms)
+            position = segment.append(
+                batch,
+                last_offset=last_offset,
+                max_timestamp=max_timestamp,
+                index_interval_bytes=config.index_interval_bytes,
+            )
+        except DiskFull:
+            raise
+        except StorageError as error:
+            self.fail(error)
+            raise
+        recent = self._recent
+        if len(recent) >= _RECENT_MAX:
+            recent.clear()
+        recent[base_offset] = position
+        self.end_offset = last_offset + 1
+        if leader_epoch > self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
+            self._write_epochs()
+        if producer_id != NO_PRODUCER_ID:
+            self.producers.note(
+                producer_id=producer_id,
+                producer_epoch=header.producer_epoch,
+                base_sequence=header.base_sequence,
+                last_sequence=last_sequence,
+                last_offset=last_offset,
+                offset_delta=last_delta,
+                timestamp=max_timestamp,
+            )
+        if not config.flush_before_expose:
+            self.high_watermark = self.end_offset
+            self._watermark_base = segment.base_offset
+            self._watermark_position = segment.log.size
+        return Appended(base_offset, last_offset, append_time_ms)
+
+    def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
+        """The active segment, or a new one where the batch must not join it."""
+        active = self._active
+        if active.size == 0 or (
+            active.size + size <= self.config.segment_bytes
+            and last_offset - active.base_offset <= _RELATIVE_OFFSET_MAX
+            and not self._is_ripe(max_timestamp, now_ms)
+        ):
+            return active
+        self.roll(now_ms=now_ms)
+        return self._active
+
+    def _is_ripe(self, max_timestamp: int, now_ms: int) -> bool:
+        """Whether the active segment has covered its time, in event time where it has any, or its index is full."""
+        active = self._active
+        first = active.first_timestamp
+        if first is None:
+            first = active.learn_first_timestamp()
+        since = first if first != NO_TIMESTAMP else active.created_ms
+        age_ms = (max_timestamp if first != NO_TIMESTAMP else now_ms) - since
+        config = self.config
+        return age_ms > config.segment_ms or active.offsets.count * 8 + 8 > config.segment_index_bytes
+
+    def roll(self, *, now_ms: int) -> None:
+        """Seal the active segment and go on in a new one that starts at the end."""
+        if self._active.size == 0:
+            return
+        self._active.seal()
+        segment = Segment(self._disk, self.directory, self.end_offset, created_ms=now_ms, create=True)
+        self._disk.replace_file(
+            f"{self.directory}/{segment_name(self.end_offset)}{SNAPSHOT_SUFFIX}", self.producers.encode(), sync=False
+        )
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self._active = segment
+        self._directory_dirty = True
+        self._recent.clear()
+        # What is sealed goes to disk soon, so that recovery never has to read much.
+        self.flush_then(self.end_offset, _ignore)
+
+    def fail(self, error: StorageError) -> None:
+        """Take the log offline: after an I/O error nobody knows what the disk holds."""
+        if self.offline is None:
+            self.offline = error
+
+    # --- Flushing --------------------------------------------------------------------------------------------
+
+    @property
+    def flushed_offset(self) -> int:
+        return self._flusher.flushed_offset
+
+    @property
+    def unflushed_messages(self) -> int:
+        return self.end_offset - self._flusher.flushed_offset
+
+    def flush_then(self, end_offset: int, done: FlushDone) -> None:
+        """Call back once everything before `end_offset` is on disk, or cannot be."""
+        self._flusher.flush_then(end_offset, done)
+
+    def sync_targets(self) -> SyncTargets:
+        if self.epochs.dirty:
+            self._write_epochs()
+        targets: SyncTargets = []
+        first = max(bisect_right(self._bases, self.flushed_offset) - 1, 0)
+        for segment in self._segments[first:]:
+            if segment is self._active:
+                # Its indexes are rebuilt from the log if they are lost.
+                targets.append(segment.log.sync_then)
+            else:
+                targets.extend(file.sync_then for file in segment.files())
+        if self._directory_dirty:
+            self._directory_dirty = False
+            for path in (self.directory, "."):
+                targets.append(partial(self._disk.sync_dir_then, path))
+        return targets
+
+    def on_flushed(self, end_offset: int) -> None:
+        if self.config.flush_before_expose and end_offset > self.high_watermark:
+            self.advance_high_watermark(end_offset)
+            self.on_watermark()
+
+    def on_watermark(self) -> None:
+        """Set by the owner: the high watermark moved outside an append."""
+
+    def advance_high_watermark(self, offset: int) -> None:
+        assert offset >= self.high_watermark  # Consumers may have read this far.
+        assert offset <= self.end_offset
+        self.high_watermark = offset
+        self._watermark_base, self._watermark_position = self._place_of(offset)
+
+    # --- Reading ---------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, *, bytes_max: int, at_least_one: bool, to_end: bool = False) -> Span | None:
+        """A span of whole batches from the one that holds `offset`; None where nothing is visible there.
+
+        The span may end inside a batch where no boundary is known within the limit; readers drop the cut part.
+        `at_least_one` gives the first batch whole even beyond the limit, or a reader would never get past it.
+        `to_end` reads beyond the high watermark, for replicas.
+        """
+        if not self.start_offset <= offset <= self.end_offset:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is outside {self.start_offset}..{self.end_offset} of {self.directory}",
+            )
+        if to_end:
+            limit_offset, limit_base, limit_position = self.end_offset, self._active.base_offset, self._active.size
+        else:
+            limit_offset = self.high_watermark
+            limit_base, limit_position = self._watermark_base, self._watermark_position
+        if offset >= limit_offset:
+            return None
+        position = self._recent.get(offset)
+        if position is not None:
+            segment = self._active
+            end = limit_position if segment.base_offset == limit_base else segment.log.size
+            return self._span(segment, position, end, bytes_max, at_least_one)
+        index = bisect_right(self._bases, offset) - 1
+        while index < len(self._segments):
+            segment = self._segments[index]
+            if segment.base_offset > limit_base:
+                return None
+            end = limit_position if segment.base_offset == limit_base else segment.log.size
+            try:
+                found = segment.locate(offset, end=end)
+            except CorruptBatch as error:
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+            if found is not None:
+                return self._span(segment, found[0], end, bytes_max, at_least_one, found[1])
+            index += 1  # The rest of this segment is a gap.
+        return None
+
+    def _span(
+        self, segment: Segment, position: int, end: int, bytes_max: int, at_least_one: bool, first_bytes: int = 0
+    ) -> Span | None:
+        size = end - position
+        if size <= bytes_max:
+            return segment.log, position, size
+        # Ending on a batch boundary spares the reader a cut batch, which it would fetch again.
+        size = segment.offsets.boundary(position + bytes_max) - position
+        if size <= 0:
+            if not first_bytes:
+                first_bytes = int.from_bytes(segment.log.read(position + 8, 4), "big") + 12
+            if first_bytes <= bytes_max:
+                size = bytes_max
+            elif at_least_one:
+                size = first_bytes
+            else:
+                return (segment.log, position, bytes_max) if bytes_max > 0 else None
+        return segment.log, position, size
+
+    def _place_of(self, offset: int) -> tuple[int, int]:
+        """Segment and position where `offset` begins, for an offset between batches."""
+        if offset >= self.end_offset:
+            return self._active.base_offset, self._active.size
+        segment = self._segments[max(bisect_right(self._bases, offset) - 1, 0)]
+        found = segment.locate(offset, end=segment.size)
+        return segment.base_offset, found[0] if found else segment.size
+
+    def find_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first visible record whose timestamp is at least `timestamp`."""
+        for segment in self._segments:
+            segment.learn_timestamps()
+            if segment is not self._active and segment.max_timestamp < timestamp:
+                continue
+            found = segment.find_timestamp(
+                timestamp, start_offset=self.start_offset, end=self._visible_position(segment)
+            )
+            if found is not None:
+                return found
+        return None
+
+    def find_max_timestamp(self) -> TimestampOffset | None:
+        """The first visible record that carries the largest timestamp of the log."""
+        best: TimestampOffset | None = None
+        for segment in self._segments:
+            segment.learn_timestamps()
+            if best is None or segment.max_timestamp > best.timestamp:
+                found = segment.find_max_timestamp(end=self._visible_position(segment))
+                if found is not None and (best is None or found.timestamp > best.timestamp):
+                    best = found
+        return best
+
+    def _visible_position(self, segment: Segment) -> int:
+        if segment.base_offset < self._watermark_base:
+            return segment.size
+        return self._watermark_position if segment.base_offset == self._watermark_base else 0
+
+    # --- Forgetting ------------------------------------------------------------------------------------------
+
+    def raise_start(self, offset: int) -> None:
+        """Records before `offset` are no longer there."""
+        assert offset <= self.high_watermark
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.epochs.truncate_from_start(offset)
+
+    def delete_expired(self, *, now_ms: int) -> list[File]:
+        """Drop the segments that retention no longer wants; their files, renamed, for deletion after a delay."""
+        if self.offline is not None:
+            return []
+        facts = []
+        for segment in self._segments:
+            segment.learn_timestamps()
+            newest_ms = segment.max_timestamp if segment.max_timestamp != NO_TIMESTAMP else segment.created_ms
+            facts.append(SegmentFacts(segment.base_offset, segment.size, newest_ms))
+        count = expired_segments(
+            facts,
+            start_offset=self.start_offset,
+            high_watermark=self.high_watermark,
+            end_offset=self.end_offset,
+            now_ms=now_ms,
+            retention_ms=self.config.retention_ms if self.config.deletes else -1,
+            retention_bytes=self.config.retention_bytes if self.config.deletes else -1,
+        )
+        if count == 0:
+            return []
+        if count == len(self._segments):
+            self.roll(now_ms=now_ms)
+        doomed, self._segments = self._segments[:count], self._segments[count:]
+        self._bases = self._bases[count:]
+        self.raise_start(max(self.start_offset, self._bases[0]))
+        if self._watermark_base < self._bases[0]:
+            self._watermark_base, self._watermark_position = self._place_of(self.high_watermark)
+        self._directory_dirty = True
+        return [file for segment in doomed for file in segment.doomed_files()]
+
+    # --- Lifecycle -------------------------------------------------------------------------------------------
+
+    def close(self, *, sync: bool = True) -> None:
+        """Write out everything that only memory holds, so that the next start reads nothing twice."""
+        if self.offline is not None:
+            return
+        self._active.seal()
+        self._write_epochs()
+        snapshot = f"{self.directory}/{segment_name(self.end_offset)}{SNAPSHOT_SUFFIX}"
+        self._disk.replace_file(snapshot, self.producers.encode(), sync=sync)
+        if sync:
+            first = max(bisect_right(self._bases, self.flushed_offset) - 1, 0)
+            for segment in self._segments[first:]:
+                for file in segment.files():
+                    file.sync()
+            self._disk.sync_dir(self.directory)
+            self._flusher.flushed_offset = self.end_offset
+
+    def _write_epochs(self) -> None:
+        # Not waited for: the batches carry their epochs, and recovery rebuilds the file from them.
+        self._disk.replace_file(f"{self.directory}/{EPOCHS_FILE}", self.epochs.encode(), sync=False)
+        self.epochs.dirty = False
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return tuple(self._segments)
+
+    def statistics(self) -> LogStatistics:
+        return LogStatistics(
+            start_offset=self.start_offset,
+            high_watermark=self.high_watermark,
+            end_offset=self.end_offset,
+            flushed_offset=self.flushed_offset,
+            size_bytes=self.size_bytes,
+            segments=len(self._segments),
+            producers=len(self.producers),
+            leader_epoch=self.epochs.latest,
+            offline=str(self.offline) if self.offline else None,
+        )
+
+
+def _ignore(error: StorageError | None) -> None:
+    """A flush nobody waits for; a failure has taken the log offline already."""
+
+

@@ -1,0 +1,188 @@
+"""What a partition remembers of idempotent producers, so that a retry is not a second write.
+
+Per producer: its epoch and its last five batches. A batch seen before is answered with the offset it got then; a
+gap is refused. A producer nobody remembers may start at any sequence. Snapshots are in Kafka's `.snapshot` format,
+which keeps the last batch of each producer.
+"""
+
+from collections import deque
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from headrace.errors import ApiError, ErrorCode
+from headrace.protocol.batch import NO_PRODUCER_ID, sequence_after
+
+BATCHES_REMEMBERED: Final = 5
+
+_SNAPSHOT_HEAD: Final = Struct(">hI")
+_SNAPSHOT_COUNT: Final = Struct(">i")
+# Id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, first offset of a transaction.
+_SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
+_SNAPSHOT_VERSION: Final = 1
+
+
+class WrittenBatch(NamedTuple):
+    base_sequence: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def base_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+_NO_BATCH: Final = WrittenBatch(-1, -1, -1, 0, -1)
+
+
+class _Producer:
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "first_transaction_offset", "timestamp")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: deque[WrittenBatch] = deque(maxlen=BATCHES_REMEMBERED)
+        self.timestamp = -1
+        self.coordinator_epoch = -1
+        self.first_transaction_offset = -1
+
+
+class Producers:
+    __slots__ = ("_by_id",)
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, _Producer] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def check(
+        self, *, producer_id: int, producer_epoch: int, base_sequence: int, last_sequence: int
+    ) -> WrittenBatch | None:
+        """None: write it. A batch: this is a retry of that one. ApiError: it must not be written."""
+        producer = self._by_id.get(producer_id)
+        if producer is None:
+            return None
+        if producer_epoch < producer.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {producer_id} is {producer_epoch}, which is smaller than the last seen "
+                f"epoch {producer.epoch}",
+            )
+        if producer_epoch > producer.epoch:
+            if base_sequence != 0:
+                raise ApiError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Invalid sequence number for new epoch of producer {producer_id}: {producer_epoch} "
+                    f"(request epoch), {base_sequence} (seq. number), {producer.epoch} (current producer epoch)",
+                )
+            return None
+        batches = producer.batches
+        for batch in reversed(batches):
+            if batch.base_sequence == base_sequence and batch.last_sequence == last_sequence:
+                return batch
+        if batches and base_sequence != sequence_after(batches[-1].last_sequence, 1):
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {producer_id}: {base_sequence} (incoming seq. "
+                f"number), {batches[-1].last_sequence} (current end sequence number)",
+            )
+        return None
+
+    def note(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        last_sequence: int,
+        last_offset: int,
+        offset_delta: int,
+        timestamp: int,
+    ) -> None:
+        """Remember a batch that was written."""
+        assert producer_id != NO_PRODUCER_ID
+        producer = self._by_id.get(producer_id)
+        if producer is None or producer.epoch != producer_epoch:
+            producer = self._by_id[producer_id] = _Producer(producer_epoch)
+        producer.batches.append(
+            WrittenBatch(base_sequence, last_sequence, last_offset, offset_delta, timestamp)
+        )
+        producer.timestamp = timestamp
+
+    def expire(self, *, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that have been silent for long; how many."""
+        silent = [
+            producer_id
+            for producer_id, producer in self._by_id.items()
+            if now_ms - producer.timestamp >= expiration_ms
+        ]
+        for producer_id in silent:
+            del self._by_id[producer_id]
+        return len(silent)
+
+    def truncate(self, end_offset: int) -> None:
+        """Forget batches at or beyond `end_offset`, and producers left with none."""
+        for producer_id, producer in list(self._by_id.items()):
+            kept = [batch for batch in producer.batches if batch.last_offset < end_offset]
+            if not kept:
+                del self._by_id[producer_id]
+            elif len(kept) < len(producer.batches):
+                producer.batches = deque(kept, maxlen=BATCHES_REMEMBERED)
+
+    def encode(self) -> bytes:
+        """A snapshot of what must outlive a restart."""
+        body = bytearray(_SNAPSHOT_COUNT.pack(len(self._by_id)))
+        for producer_id, producer in self._by_id.items():
+            last = producer.batches[-1] if producer.batches else _NO_BATCH
+            body += _SNAPSHOT_ENTRY.pack(
+                producer_id,
+                producer.epoch,
+                last.last_sequence,
+                last.last_offset,
+                last.offset_delta,
+                producer.timestamp,
+                producer.coordinator_epoch,
+                producer.first_transaction_offset,
+            )
+        return _SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, crc32c(body)) + bytes(body)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Producers":
+        """ValueError where the snapshot is torn; the caller rebuilds from the log."""
+        producers = cls()
+        try:
+            version, crc = _SNAPSHOT_HEAD.unpack_from(data)
+            body = memoryview(data)[_SNAPSHOT_HEAD.size :]
+            if version != _SNAPSHOT_VERSION or crc32c(body) != crc:
+                raise ValueError("producer snapshot with a wrong version or CRC")
+            (count,) = _SNAPSHOT_COUNT.unpack_from(body)
+            if len(body) != _SNAPSHOT_COUNT.size + count * _SNAPSHOT_ENTRY.size:
+                raise ValueError("producer snapshot with a wrong size")
+        except StructError as error:
+            raise ValueError("producer snapshot is cut short") from error
+        for index in range(count):
+            producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, first = (
+                _SNAPSHOT_ENTRY.unpack_from(body, _SNAPSHOT_COUNT.size + index * _SNAPSHOT_ENTRY.size)
+            )
+            producer = producers._by_id[producer_id] = _Producer(epoch)
+            producer.timestamp = timestamp
+            producer.coordinator_epoch = coordinator
+            producer.first_transaction_offset = first
+            if last_sequence >= 0:
+                base_sequence = sequence_after(last_sequence, -delta)
+                producer.batches.append(
+                    WrittenBatch(base_sequence, last_sequence, last_offset, delta, timestamp)
+                )
+        return producers
+
+    def statistics(self) -> dict[int, tuple[int, int, int]]:
+        """Producer id to epoch, last sequence and last offset."""
+        return {
+            producer_id: (producer.epoch, producer.batches[-1].last_sequence, producer.batches[-1].last_offset)
+            for producer_id, producer in self._by_id.items()
+            if producer.batches
+        }

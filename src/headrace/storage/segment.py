@@ -1,0 +1,240 @@
+"""One segment: a `.log` file of batches, and the two sparse indexes over it.
+
+A segment knows positions and offsets, never what is flushed, visible or retained; that is the log's business.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from headrace.errors import CorruptBatch
+from headrace.ports import Buffer, Disk, File
+from headrace.protocol.batch import LOG_APPEND_TIME, NO_TIMESTAMP, BatchHeader
+from headrace.protocol.records import decode_records
+from headrace.storage.index import OffsetIndex, TimeIndex
+from headrace.storage.scan import headers_from
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+
+# Base offset, batch length and last offset delta: all that finding a batch needs of its header.
+_STEP: Final = Struct(">qi11xi")
+_STEP_WINDOW_BYTES: Final = 4096
+
+
+class TimestampOffset(NamedTuple):
+    """A record found by its timestamp."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def segment_name(base_offset: int) -> str:
+    return f"{base_offset:020d}"
+
+
+class Segment:
+    __slots__ = (
+        "_disk",
+        "_offsets",
+        "_times",
+        "base_offset",
+        "bytes_since_index",
+        "created_ms",
+        "directory",
+        "first_timestamp",
+        "log",
+        "max_timestamp",
+        "max_timestamp_offset",
+    )
+
+    def __init__(
+        self, disk: Disk, directory: str, base_offset: int, *, created_ms: int, create: bool = False
+    ) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.log: File = disk.open(self.path(LOG_SUFFIX), create=create)
+        self.bytes_since_index = 0
+        # Learned from the time index when first asked for, kept while appending.
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self.first_timestamp: int | None = None
+        self._offsets: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+
+    def path(self, suffix: str) -> str:
+        return f"{self.directory}/{segment_name(self.base_offset)}{suffix}"
+
+    @property
+    def size(self) -> int:
+        return self.log.size
+
+    # The indexes are opened when first needed: most sealed segments are never read again.
+    @property
+    def offsets(self) -> OffsetIndex:
+        if self._offsets is None:
+            self._offsets = OffsetIndex(self._disk, self.path(INDEX_SUFFIX))
+        return self._offsets
+
+    @property
+    def times(self) -> TimeIndex:
+        if self._times is None:
+            self._times = TimeIndex(self._disk, self.path(TIME_INDEX_SUFFIX))
+        return self._times
+
+    @property
+    def has_indexes(self) -> bool:
+        return self._disk.exists(self.path(INDEX_SUFFIX)) and self._disk.exists(self.path(TIME_INDEX_SUFFIX))
+
+    def append(self, batch: Buffer, *, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> int:
+        """Write one placed batch; its position."""
+        position = self.log.size
+        self.log.append((batch,))
+        self.note(
+            position,
+            len(batch),
+            last_offset=last_offset,
+            max_timestamp=max_timestamp,
+            index_interval_bytes=index_interval_bytes,
+        )
+        return position
+
+    def note(
+        self, position: int, size: int, *, last_offset: int, max_timestamp: int, index_interval_bytes: int
+    ) -> None:
+        """Index a batch that stands at `position`: after writing it, or when rebuilding."""
+        if self.first_timestamp is None:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self.bytes_since_index > index_interval_bytes:
+            self.offsets.append(last_offset - self.base_offset, position)
+            self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+            self.bytes_since_index = 0
+        self.bytes_since_index += size
+
+    def seal(self) -> None:
+        """Write out what the indexes still hold, with the largest timestamp as the last time entry."""
+        if self.max_timestamp != NO_TIMESTAMP:
+            self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+        self.offsets.flush()
+        self.times.flush()
+        # An empty index is still a file: Kafka rebuilds a segment whose index is missing.
+        self.offsets.file()
+        self.times.file()
+
+    def forget_indexes(self) -> None:
+        """Start the indexes anew, before the whole segment is noted again."""
+        self.offsets.truncate(0)
+        self.times.truncate(0)
+        self.bytes_since_index = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = self.base_offset
+        self.first_timestamp = None
+
+    def learn_timestamps(self) -> None:
+        """Recall the largest timestamp of a segment that was not written by this process."""
+        if self.max_timestamp == NO_TIMESTAMP and (last := self.times.last()) is not None:
+            self.max_timestamp = last.timestamp
+            self.max_timestamp_offset = self.base_offset + last.relative_offset
+
+    def learn_first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, from which a segment's age in event time is counted."""
+        if self.first_timestamp is None:
+            for _, header in headers_from(self.log, start=0, end=self.log.size):
+                self.first_timestamp = header.max_timestamp
+                break
+        return NO_TIMESTAMP if self.first_timestamp is None else self.first_timestamp
+
+    def locate(self, offset: int, *, end: int) -> tuple[int, int] | None:
+        """Position and size of the first batch before `end` that reaches `offset`."""
+        log = self.log
+        position = self.offsets.floor(offset - self.base_offset)
+        window_start = position
+        window = log.read(position, _STEP_WINDOW_BYTES)
+        unpack = _STEP.unpack_from
+        while position < end:
+            at = position - window_start
+            if at + _STEP.size > len(window):
+                window_start = position
+                window = log.read(position, _STEP_WINDOW_BYTES)
+                at = 0
+                if len(window) < _STEP.size:
+                    raise CorruptBatch(f"{log.path} at {position}: no batch header before position {end}")
+            base_offset, length, last_offset_delta = unpack(window, at)
+            if length <= 0:
+                raise CorruptBatch(f"{log.path} at {position}: batch length {length}")
+            if base_offset + last_offset_delta >= offset:
+                return position, length + 12
+            position += length + 12
+        return None
+
+    def last_header(self) -> BatchHeader | None:
+        """The last batch, found from the last index entry on."""
+        last_entry = self.offsets.last()
+        start = last_entry[1] if last_entry and last_entry[1] < self.log.size else 0
+        last = None
+        for _, header in headers_from(self.log, start=start, end=self.log.size):
+            last = header
+        return last
+
+    def find_timestamp(self, timestamp: int, *, start_offset: int, end: int) -> TimestampOffset | None:
+        """The first record at or after `start_offset` whose timestamp is at least `timestamp`."""
+        from_offset = max(self.times.floor(timestamp), start_offset - self.base_offset)
+        for position, header in headers_from(self.log, start=self.offsets.floor(from_offset), end=end):
+            if header.max_timestamp < timestamp or header.last_offset < start_offset:
+                continue
+            for record in decode_records(self.log.read(position, header.size_bytes)):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+        return None
+
+    def find_max_timestamp(self, *, end: int) -> TimestampOffset | None:
+        """The first record that carries the segment's largest timestamp."""
+        self.learn_timestamps()
+        if self.max_timestamp == NO_TIMESTAMP:
+            return None
+        start = self.offsets.floor(self.max_timestamp_offset - self.base_offset)
+        for position, header in headers_from(self.log, start=start, end=end):
+            if header.max_timestamp == self.max_timestamp:
+                if header.attributes & LOG_APPEND_TIME:
+                    return TimestampOffset(header.max_timestamp, header.base_offset, header.leader_epoch)
+                for record in decode_records(self.log.read(position, header.size_bytes)):
+                    if record.timestamp == self.max_timestamp:
+                        return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+        return None
+
+    def truncate(self, position: int, *, next_offset: int) -> None:
+        """Keep the bytes before `position`; `next_offset` is the first offset that goes."""
+        self.log.truncate(position)
+        self.offsets.truncate(next_offset - self.base_offset)
+        self.times.truncate(next_offset - self.base_offset)
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = self.base_offset
+        self.learn_timestamps()
+
+    def files(self) -> list[File]:
+        """Every file that must be on disk for the segment to be."""
+        return [self.log, self.offsets.file(), self.times.file()]
+
+    def doomed_files(self) -> list[File]:
+        """The files renamed out of the way, to be deleted once nobody can be reading them."""
+        doomed = []
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX):
+            path = self.path(suffix)
+            if suffix == LOG_SUFFIX:
+                file = self.log
+            elif self._disk.exists(path):
+                file = self._disk.open(path)
+            else:
+                continue
+            file.rename(path + DELETED_SUFFIX)
+            doomed.append(file)
+        return doomed
