@@ -41,7 +41,7 @@ _pread = os.pread
 
 
 class Syncable(Protocol):
-    """What the disk helper needs of a file. Requests may queue: a descriptor is asked for when one is sent."""
+    """What the disk helper needs of a file. Requests queue, so it is opened when one is sent."""
 
     deleted: bool
     sync_error: OSError | None
@@ -212,6 +212,8 @@ class SystemFile:
 
     def rename(self, path: str) -> None:
         with _failures_name(self.path):
+            if not self._is_at_its_path():
+                raise FileNotFoundError(errno.ENOENT, "no longer the file that was opened")
             os.rename(self._disk.absolute(self.path), self._disk.absolute(path))
         self.path = path
 
@@ -219,9 +221,18 @@ class SystemFile:
         if self.deleted:
             return
         self.close()
-        with _failures_name(self.path), suppress(FileNotFoundError):
-            os.unlink(self._disk.absolute(self.path))
+        with _failures_name(self.path):
+            if self._is_at_its_path():
+                os.unlink(self._disk.absolute(self.path))
         self.deleted = True
+
+    def _is_at_its_path(self) -> bool:
+        """Whether the path still leads here: another file may have been renamed over it."""
+        try:
+            status = os.stat(self._disk.absolute(self.path))
+        except FileNotFoundError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -422,7 +433,7 @@ class SystemDisk:
         status = os.fstat(descriptor)
         if (status.st_dev, status.st_ino) != file._identity or status.st_size < file.size:
             os.close(descriptor)
-            raise OSError(errno.ESTALE, "another or a shorter file than the one opened before", file.path)
+            raise OSError(errno.ESTALE, "no longer the file that was opened", file.path)
         self._admit(file, descriptor)
 
     def close_descriptor(self, file: SystemFile) -> None:

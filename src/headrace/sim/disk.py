@@ -1,0 +1,533 @@
+"""The Disk port in memory, on a seeded world, and unkind.
+
+What is not synced can be lost, file by file and page by page (`inode.py`). A name is an entry of its
+directory: creating, renaming and deleting last only once the directory is synced, each on its own, so a file
+whose data was synced can still vanish by its name. Syncs and warming take random time. Faults are ordered in
+advance: an error at the n-th operation of a kind, a capacity, or the power lost at any operation.
+
+A crash ends this disk and returns the next one, which holds what survived. Handles of the old one are useless
+from then on, and none of its callbacks comes any more.
+
+A handle is refused as soon as its path leads to another file, since on a real disk its descriptor may be
+closed and reopened at any time.
+"""
+
+import copy
+import errno
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, auto
+from functools import partial
+from typing import NamedTuple
+
+from headrace.errors import DiskFull, StorageError
+from headrace.ports import Buffer, SyncDone
+from headrace.sim.inode import Capture, Inode
+from headrace.sim.world import World
+
+SYNC_US_LEAST, SYNC_US_MOST = 50, 20_000
+WARM_US_LEAST, WARM_US_MOST = 20, 10_000
+_UNLIMITED_BYTES = 1 << 50
+
+
+class PowerLost(BaseException):
+    """The machine went off in the middle of an operation, or a handle from before a crash was used.
+
+    No Exception, because nothing that runs on the machine can handle it.
+    """
+
+
+class Operation(Enum):
+    APPEND = auto()
+    READ = auto()
+    TRUNCATE = auto()
+    SYNC = auto()
+    SYNC_DIR = auto()
+    CREATE = auto()
+    RENAME = auto()
+    DELETE = auto()
+
+
+class Survival(Enum):
+    """What becomes of everything not synced when the power fails."""
+
+    BY_CHANCE = auto()
+    NOTHING = auto()
+    EVERYTHING = auto()
+
+
+class _Directory:
+    """Names as programs see them, and as the device has them."""
+
+    __slots__ = ("durable", "entries")
+
+    def __init__(self, entries: "dict[str, _Node] | None" = None) -> None:
+        self.entries: dict[str, _Node] = entries or {}
+        self.durable: dict[str, _Node] = dict(self.entries)
+
+
+_Node = Inode | _Directory
+
+
+class _Effect(NamedTuple):
+    directory: _Directory
+    name: str
+    node: _Node | None
+
+    def apply_to(self, entries: dict[str, _Node]) -> None:
+        if self.node is None:
+            entries.pop(self.name, None)
+        else:
+            entries[self.name] = self.node
+
+
+# What one operation did to directories and is not durable yet; it lasts or vanishes as a whole.
+_Change = list[_Effect]
+
+
+class _Fault:
+    __slots__ = ("countdown", "error", "path_end")
+
+    def __init__(self, countdown: int, error: int, path_end: str) -> None:
+        self.countdown = countdown
+        self.error = error
+        self.path_end = path_end
+
+
+class SimFile:
+    def __init__(self, disk: "SimDisk", path: str, inode: Inode) -> None:
+        self.path = path
+        self.size = inode.size
+        self._disk = disk
+        self._inode = inode
+        self._deleted = False
+        self._sync_error: OSError | None = None
+        self._syncing = False
+        self._sync_waiting: list[SyncDone] = []
+
+    def __repr__(self) -> str:
+        return f"<SimFile {self.path} size={self.size}>"
+
+    def append(self, parts: Sequence[Buffer]) -> None:
+        inode = self._check()
+        assert self.size == inode.size, f"{self.path} has two writers"
+        data = b"".join(parts)
+        error = self._disk.operate(Operation.APPEND, self.path)
+        room = self._disk.free_bytes()
+        if error is None and len(data) > room:
+            error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if error is not None:
+            # Part of it was written and cut off again; a crash can bring it back.
+            inode.append(data[: min(room, self._disk.world.random.randint(0, len(data)))])
+            inode.truncate(self.size)
+            raise _storage_error(self.path, error) from error
+        inode.append(data)
+        self.size += len(data)
+
+    def read(self, position: int, size: int) -> bytes:
+        assert position >= 0
+        assert size >= 0
+        inode = self._check()
+        self._disk.operate_or_raise(Operation.READ, self.path)
+        return inode.read(position, max(0, min(size, self.size - position)))
+
+    def truncate(self, size: int) -> None:
+        assert 0 <= size <= self.size
+        inode = self._check()
+        self._disk.operate_or_raise(Operation.TRUNCATE, self.path)
+        inode.truncate(size)
+        self.size = size
+
+    def is_warm(self, position: int, size: int) -> bool:
+        return self._check().is_warm(position, size)
+
+    def warm_then(self, position: int, size: int, done: Callable[[], None]) -> None:
+        self._disk.check_power()
+
+        def warmed() -> None:
+            self._inode.warm(position, size)
+            done()
+
+        self._disk.later(self._disk.world.delay_us(least=WARM_US_LEAST, most=WARM_US_MOST), warmed)
+
+    def sync(self) -> None:
+        self._disk.check_power()
+        if self._sync_error is not None:
+            raise _storage_error(self.path, self._sync_error) from self._sync_error
+        if self._deleted:
+            return
+        inode = self._check()
+        error = self._disk.operate(Operation.SYNC, self.path)
+        self._settle(inode, inode.capture(), error)
+        if error is not None:
+            raise _storage_error(self.path, error) from error
+
+    def sync_then(self, done: SyncDone) -> None:
+        self._disk.check_power()
+        self._sync_waiting.append(done)
+        if not self._syncing:
+            self._start_sync()
+
+    def _start_sync(self) -> None:
+        self._syncing = True
+        waiting, self._sync_waiting = self._sync_waiting, []
+        error, captured = self._sync_error, None
+        if error is None and not self._deleted:
+            if self._disk.find(self.path) is not self._inode:
+                error = OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+            else:
+                error, captured = self._disk.operate(Operation.SYNC, self.path), self._inode.capture()
+
+        def finish() -> None:
+            self._syncing = False
+            if captured is not None:
+                self._settle(self._inode, captured, error)
+            if self._sync_waiting:
+                self._start_sync()
+            for done in waiting:
+                done(error)
+
+        self._disk.later(self._disk.world.delay_us(least=SYNC_US_LEAST, most=SYNC_US_MOST), finish)
+
+    def _settle(self, inode: Inode, captured: Capture, error: OSError | None) -> None:
+        if error is None:
+            inode.commit(captured)
+        else:
+            inode.lose(captured, self._disk.world.random)
+            self._sync_error = error
+
+    def rename(self, path: str) -> None:
+        self._check()
+        self._disk.operate_or_raise(Operation.RENAME, self.path)
+        self._disk.move(self.path, path)
+        self.path = path
+
+    def delete(self) -> None:
+        self._disk.check_power()
+        if self._deleted:
+            return
+        if self._disk.find(self.path) is self._inode:
+            self._disk.operate_or_raise(Operation.DELETE, self.path)
+            self._disk.unlink(self.path)
+        self._deleted = True
+
+    def close(self) -> None:
+        self._disk.check_power()
+
+    def _check(self) -> Inode:
+        self._disk.check_power()
+        if self._deleted or self._disk.find(self.path) is not self._inode:
+            raise StorageError(f"{self.path}: no longer the file that was opened")
+        return self._inode
+
+
+class SimDisk:
+    def __init__(self, world: World, *, capacity_bytes: int | None = None) -> None:
+        self.world = world
+        self.capacity_bytes = capacity_bytes
+        # How often each kind of operation was tried, and how many of them could change anything.
+        self.counts: Counter[Operation] = Counter()
+        self.changes = 0
+        self._power_lost_at: int | None = None
+        self._off = False
+        self._faults: dict[Operation, list[_Fault]] = {operation: [] for operation in Operation}
+        self._root = _Directory()
+        self._pending: list[_Change] = []
+
+    # The port.
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        self.check_power()
+        node = self.find(path)
+        if node is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            self.operate_or_raise(Operation.CREATE, path)
+            node = Inode()
+            self._change(self._entry(path, node))
+        if not isinstance(node, Inode):
+            raise StorageError(f"{path}: not a file")
+        return SimFile(self, path, node)
+
+    def list(self, path: str) -> list[str]:
+        self.check_power()
+        node = self.find(path)
+        if isinstance(node, Inode):
+            raise StorageError(f"{path}: not a directory")
+        return [] if node is None else sorted(node.entries)
+
+    def exists(self, path: str) -> bool:
+        self.check_power()
+        return self.find(path) is not None
+
+    def make_dir(self, path: str) -> None:
+        self.check_power()
+        below = ""
+        for name in _names(path):
+            below = f"{below}/{name}"
+            node = self.find(below)
+            if isinstance(node, Inode):
+                raise StorageError(f"{path}: {name} is a file")
+            if node is None:
+                self.operate_or_raise(Operation.CREATE, below)
+                self._change(self._entry(below, _Directory()))
+
+    def rename_dir(self, path: str, to: str) -> None:
+        self.operate_or_raise(Operation.RENAME, path)
+        self.move(path, to)
+
+    def remove_tree(self, path: str) -> None:
+        self.check_power()
+        node = self.find(path)
+        if node is None:
+            return
+        if isinstance(node, _Directory):
+            for name in sorted(node.entries):
+                self.remove_tree(f"{path}/{name}")
+        self.operate_or_raise(Operation.DELETE, path)
+        self.unlink(path)
+
+    def sync_dir(self, path: str) -> None:
+        self.check_power()
+        directory = self._directory(path)
+        self.operate_or_raise(Operation.SYNC_DIR, path)
+        self._make_durable(directory, self._pending)
+
+    def sync_dir_then(self, path: str, done: SyncDone) -> None:
+        self.check_power()
+        directory = self.find(path)
+        error: OSError | None
+        if isinstance(directory, _Directory):
+            error = self.operate(Operation.SYNC_DIR, path)
+        else:
+            error = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        captured = tuple(self._pending)
+
+        def finish() -> None:
+            if isinstance(directory, _Directory) and error is None:
+                self._make_durable(directory, captured)
+            done(error)
+
+        self.later(self.world.delay_us(least=SYNC_US_LEAST, most=SYNC_US_MOST), finish)
+
+    def read_file(self, path: str) -> bytes | None:
+        if not self.exists(path):
+            return None
+        file = self.open(path)
+        return file.read(0, file.size)
+
+    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        file = self.open(f"{path}.tmp", create=True)
+        try:
+            file.truncate(0)
+            file.append((data,))
+            if sync:
+                file.sync()
+            file.rename(path)
+        except StorageError:
+            file.delete()
+            raise
+        if sync:
+            self.sync_dir("/".join(_names(path)[:-1]))
+
+    def free_bytes(self) -> int:
+        self.check_power()
+        if self.capacity_bytes is None:
+            return _UNLIMITED_BYTES
+        used_bytes = sum(node.size for _, node in self._walk() if isinstance(node, Inode))
+        return max(0, self.capacity_bytes - used_bytes)
+
+    def total_bytes(self) -> int:
+        self.check_power()
+        return _UNLIMITED_BYTES if self.capacity_bytes is None else self.capacity_bytes
+
+    # Faults, ordered in advance.
+
+    def fail(
+        self, operation: Operation, *, nth: int = 1, error: int = errno.EIO, path_end: str = ""
+    ) -> None:
+        """Let the n-th operation of this kind from now on fail, counting paths that end like this."""
+        assert nth >= 1
+        self._faults[operation].append(_Fault(nth, error, path_end))
+
+    def lose_power_at(self, change: int) -> None:
+        """Raise `PowerLost` instead of making this change, counted as `changes` counts, from zero.
+
+        A test runs once to learn how many changes there are, and then once for each of them.
+        """
+        assert change >= self.changes
+        self._power_lost_at = change
+
+    def evict(self) -> None:
+        """Leave nothing in the page cache but what is dirty."""
+        for _, node in self._walk():
+            if isinstance(node, Inode):
+                node.evict()
+
+    # Ends, each of which returns the disk that the next process finds.
+
+    def crash(self, survival: Survival = Survival.BY_CHANCE) -> "SimDisk":
+        """The power fails. Whoever held this disk is gone."""
+        self._off = True
+        chance = self.world.random
+        for change in self._pending:
+            if survival is Survival.EVERYTHING or (
+                survival is Survival.BY_CHANCE and chance.random() < 0.5
+            ):
+                for effect in change:
+                    effect.apply_to(effect.directory.durable)
+        content_of: dict[Survival, Callable[[Inode], bytes]] = {
+            Survival.BY_CHANCE: lambda inode: inode.kept_by(chance),
+            Survival.NOTHING: Inode.kept_synced,
+            Survival.EVERYTHING: Inode.kept_all,
+        }
+        survivors: dict[_Node, _Node] = {}  # An inode can be left with two names.
+
+        def survivor(node: _Node) -> _Node:
+            if node not in survivors:
+                if isinstance(node, Inode):
+                    survivors[node] = Inode(content_of[survival](node))
+                else:
+                    entries = {name: survivor(below) for name, below in sorted(node.durable.items())}
+                    survivors[node] = _Directory(entries)
+            return survivors[node]
+
+        after = SimDisk(self.world, capacity_bytes=self.capacity_bytes)
+        root = survivor(self._root)
+        assert isinstance(root, _Directory)
+        after._root = root
+        for path, node in after._walk():
+            self.world.trace(f"survived {path} {node.size if isinstance(node, Inode) else '/'}")
+        return after
+
+    def kill(self) -> "SimDisk":
+        """The process dies and the kernel lives: nothing is lost, and nothing is more durable than before."""
+        self._off = True
+        after = SimDisk(self.world, capacity_bytes=self.capacity_bytes)
+        after._root, after._pending = self._root, self._pending
+        return after
+
+    def copy(self) -> "SimDisk":
+        """A disk of its own with the same content, synced or not: for tests that try every cut of a file."""
+        after = SimDisk(self.world, capacity_bytes=self.capacity_bytes)
+        after._root, after._pending = copy.deepcopy((self._root, self._pending))
+        return after
+
+    def cut(self, path: str, size: int) -> None:
+        """Make the device hold only the first bytes of a file, as if it had been torn there."""
+        self._replace_content(path, self._content(path)[:size])
+
+    def overwrite(self, path: str, position: int, data: bytes) -> None:
+        """Make the device hold other bytes in the middle of a file, as if it had rotted."""
+        content = self._content(path)
+        assert position + len(data) <= len(content)
+        self._replace_content(path, content[:position] + data + content[position + len(data) :])
+
+    # The rest serves SimFile.
+
+    def check_power(self) -> None:
+        if self._off:
+            raise PowerLost
+
+    def operate(self, operation: Operation, path: str) -> OSError | None:
+        """Count an operation; it may end in the error that was ordered for it, or in the dark."""
+        self.check_power()
+        if operation is not Operation.READ:
+            if self.changes == self._power_lost_at:
+                self._off = True
+                raise PowerLost
+            self.changes += 1
+        self.counts[operation] += 1
+        self.world.trace(f"{operation.name} {path}")
+        for fault in self._faults[operation]:
+            if path.endswith(fault.path_end):
+                fault.countdown -= 1
+                if fault.countdown == 0:
+                    self._faults[operation].remove(fault)
+                    return OSError(fault.error, os.strerror(fault.error))
+        return None
+
+    def operate_or_raise(self, operation: Operation, path: str) -> None:
+        if (error := self.operate(operation, path)) is not None:
+            raise _storage_error(path, error) from error
+
+    def later(self, delay_us: int, call: Callable[[], None]) -> None:
+        self.world.after(delay_us, partial(self._call_if_on, call))
+
+    def find(self, path: str) -> _Node | None:
+        node: _Node = self._root
+        for name in _names(path):
+            if not isinstance(node, _Directory) or name not in node.entries:
+                return None
+            node = node.entries[name]
+        return node
+
+    def move(self, path: str, to: str) -> None:
+        node = self.find(path)
+        if node is None:
+            raise StorageError(f"{path}: {os.strerror(errno.ENOENT)}")
+        replaced = self.find(to)
+        if replaced is not None and type(replaced) is not type(node):
+            raise StorageError(f"{to}: one is a directory and the other a file")
+        if isinstance(replaced, _Directory) and replaced.entries:
+            raise StorageError(f"{to}: {os.strerror(errno.ENOTEMPTY)}")
+        self._change(self._entry(path, None), self._entry(to, node))
+
+    def unlink(self, path: str) -> None:
+        self._change(self._entry(path, None))
+
+    def _call_if_on(self, call: Callable[[], None]) -> None:
+        if not self._off:
+            call()
+
+    def _entry(self, path: str, node: _Node | None) -> _Effect:
+        *above, name = _names(path)
+        return _Effect(self._directory("/".join(above)), name, node)
+
+    def _directory(self, path: str) -> _Directory:
+        node = self.find(path)
+        if not isinstance(node, _Directory):
+            raise StorageError(f"{path}: no such directory")
+        return node
+
+    def _change(self, *effects: _Effect) -> None:
+        for effect in effects:
+            effect.apply_to(effect.directory.entries)
+        self._pending.append(list(effects))
+
+    def _make_durable(self, directory: _Directory, changes: Sequence[_Change]) -> None:
+        """Those changes of the directory that are still pending, in order."""
+        for change in changes:
+            for effect in [effect for effect in change if effect.directory is directory]:
+                effect.apply_to(directory.durable)
+                change.remove(effect)
+        self._pending = [change for change in self._pending if change]
+
+    def _walk(self) -> Iterator[tuple[str, _Node]]:
+        """Every file and directory, parents first, in the order of names."""
+        stack: list[tuple[str, _Node]] = [("", self._root)]
+        while stack:
+            path, node = stack.pop()
+            yield path, node
+            if isinstance(node, _Directory):
+                stack.extend((f"{path}/{name}", node.entries[name]) for name in sorted(node.entries)[::-1])
+
+    def _content(self, path: str) -> bytes:
+        node = self.find(path)
+        assert isinstance(node, Inode)
+        return node.kept_all()
+
+    def _replace_content(self, path: str, content: bytes) -> None:
+        effect = self._entry(path, Inode(content))
+        effect.apply_to(effect.directory.entries)
+        effect.apply_to(effect.directory.durable)
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name not in ("", ".")]
+
+
+def _storage_error(path: str, error: OSError) -> StorageError:
+    kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+    return kind(f"{path}: {error.strerror}")
