@@ -71,6 +71,8 @@ class Api(NamedTuple):
 _FRAME: Final = Struct(">ii")
 _FRAME_TAGGED: Final = Struct(">iib")
 API_VERSIONS_KEY: Final = 18
+# Stands for every version of ApiVersions that we do not know.
+API_VERSIONS_UNKNOWN: Final = -1
 
 
 def framed(answer: Answer, *, api: Api, version: int, correlation_id: int) -> Parts:

@@ -18,6 +18,7 @@ from headrace.node.kafka_names import INERT_NAMES, INERT_PREFIXES, REFUSED_NAMES
 from headrace.node.settings import (
     INT_MAX,
     LONG_MAX,
+    Check,
     Complaint,
     Invalid,
     Kind,
@@ -47,14 +48,16 @@ _TIMESTAMP_TYPES = one_of("CreateTime", "LogAppendTime")
 _THROTTLED = re.compile(r"([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?|\*")
 
 
-def _throttled_replicas(name: str, value: tuple[str, ...]) -> Complaint:
-    """`*`, or partition:broker pairs."""
+def _throttled_fault(name: str, value: tuple[str, ...]) -> Complaint | None:
     if _THROTTLED.fullmatch(",".join(value)):
         return None
     return f"[{', '.join(value)}]", (
         f"{name} must be the literal '*' or a list of replicas in the following format: "
         "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
     )
+
+
+_THROTTLED_REPLICAS = Check("`*`, or partition:broker pairs", _throttled_fault)
 
 
 def _setting(name: str, kind: Kind, default: Value, doc: str, **more: Any) -> Any:
@@ -113,7 +116,7 @@ class TopicConfig(Settings):
         "log.flush.interval.ms", "log.flush.scheduler.interval.ms", check=at_least(0))
     follower_replication_throttled_replicas: tuple[str, ...] = _topic(
         "follower.replication.throttled.replicas", LIST, (),
-        "Replicas whose copying is throttled at the follower.", check=_throttled_replicas, acts=False)
+        "Replicas whose copying is throttled at the follower.", check=_THROTTLED_REPLICAS, acts=False)
     index_interval_bytes: int = _topic(
         "index.interval.bytes", INT, 4096, "Bytes of log between two entries of its index.",
         "log.index.interval.bytes", check=at_least(0))
@@ -122,7 +125,7 @@ class TopicConfig(Settings):
         "Overrides segment.bytes without its lower bound; for tests.", internal=True)
     leader_replication_throttled_replicas: tuple[str, ...] = _topic(
         "leader.replication.throttled.replicas", LIST, (),
-        "Replicas whose copying is throttled at the leader.", check=_throttled_replicas, acts=False)
+        "Replicas whose copying is throttled at the leader.", check=_THROTTLED_REPLICAS, acts=False)
     local_retention_bytes: int = _topic(
         "local.retention.bytes", LONG, -2,
         "Bytes kept locally once copied to remote storage; there is none here.",
@@ -472,6 +475,20 @@ def parse_topic_override(name: str, text: str) -> Value:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
+def parse_broker_override(name: str, text: str) -> Value:
+    """One broker setting as a client would change it, or ApiError(INVALID_REQUEST) in Kafka's words."""
+    row = BrokerConfig.rows.get(name)
+    if row is None:
+        # Kafka keeps such a name for plugins to find. We have none, and would rather say so.
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown broker config name: {name}")
+    if not row.dynamic:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({name})")
+    try:
+        return row.parse(text)
+    except Invalid as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
 def _topic_row(name: str) -> Setting:
     row = TopicConfig.rows.get(name)
     if row is None:
@@ -529,11 +546,13 @@ def _parse_broker(row: Setting, text: str) -> Value:
 def _check_broker(config: BrokerConfig) -> None:
     """What no single setting can tell."""
     for row in TopicConfig.rows.values():  # What topics will inherit must itself be legal for a topic.
-        value = _inherited(row, config)
-        if row.check is not None and (complaint := row.check(row.name, value)) is not None:
-            raise ConfigError(str(Invalid(row.synonyms[0].name, *complaint)))
-    given_ids = {name for layer in config.layers for name in layer.texts} & {"node.id", "broker.id"}
-    if given_ids == {"broker.id"}:
+        try:
+            row.refuse_faulty(_inherited(row, config))
+        except Invalid as error:
+            raise ConfigError(str(error)) from error
+    given = {name for layer in config.layers for name in layer.texts} & {"node.id", "broker.id"}
+    if given == {"broker.id"}:
         config.node_id = config.broker_id
-    elif len(given_ids) == 2 and config.node_id != config.broker_id:
+    elif given == {"node.id", "broker.id"} and config.node_id != config.broker_id:
         raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
+    config.broker_id = config.node_id

@@ -42,9 +42,15 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 _COMMA = re.compile(r"\s*,\s*")
 
-# A check returns what is wrong with a value, as (the part to show, the reason), or None.
-Complaint = tuple[object, str] | None
-Check = Callable[[str, Any], Complaint]
+# What is wrong with a value: the part of it to show, and the reason.
+Complaint = tuple[object, str]
+
+
+class Check(NamedTuple):
+    """Which values are allowed, in a reader's words, and what to say to one that is not."""
+
+    allowed: str
+    find_fault: Callable[[str, Any], Complaint | None]  # Of a setting's name and its parsed value.
 
 
 def parse_value(kind: Kind, name: str, text: str) -> Value:
@@ -91,15 +97,14 @@ def _java_double(value: float) -> str:
 
 
 def at_least(low: int) -> Check:
-    def check(_name: str, value: int) -> Complaint:
+    def find_fault(_name: str, value: int) -> Complaint | None:
         return (value_text(value), f"Value must be at least {low}") if value < low else None
 
-    check.__doc__ = f"at least {low}"
-    return check
+    return Check(f"at least {low}", find_fault)
 
 
 def between(low: int, high: int, *, or_equal: int | None = None) -> Check:
-    def check(_name: str, value: int) -> Complaint:
+    def find_fault(_name: str, value: int) -> Complaint | None:
         if low <= value <= high or value == or_equal:
             return None
         if or_equal is not None:
@@ -108,21 +113,19 @@ def between(low: int, high: int, *, or_equal: int | None = None) -> Check:
             return value_text(value), f"Value must be at least {low}"
         return value_text(value), f"Value must be no more than {high}"
 
-    check.__doc__ = f"{low} to {high}" + (f", or {or_equal}" if or_equal is not None else "")
-    return check
+    return Check(f"{low} to {high}" + (f", or {or_equal}" if or_equal is not None else ""), find_fault)
 
 
 def one_of(*allowed: str) -> Check:
     """Of a string: it is one of these. Of a list: each item is."""
 
-    def check(_name: str, value: str | tuple[str, ...]) -> Complaint:
+    def find_fault(_name: str, value: str | tuple[str, ...]) -> Complaint | None:
         for item in (value,) if isinstance(value, str) else value:
             if item not in allowed:
                 return item, f"String must be one of: {', '.join(allowed)}"
         return None
 
-    check.__doc__ = ", ".join(allowed)
-    return check
+    return Check(", ".join(allowed), find_fault)
 
 
 class Synonym(NamedTuple):
@@ -172,9 +175,12 @@ class Setting:
 
     def parse(self, text: str) -> Value:
         value = parse_value(self.kind, self.name, text)
-        if self.check is not None and (complaint := self.check(self.name, value)) is not None:
-            raise Invalid(self.name, *complaint)
+        self.refuse_faulty(value)
         return value
+
+    def refuse_faulty(self, value: Value) -> None:
+        if self.check is not None and (complaint := self.check.find_fault(self.name, value)) is not None:
+            raise Invalid(self.name, *complaint)
 
 
 class Source(IntEnum):

@@ -239,6 +239,13 @@ class PartitionLog:
         if self.offline is None:
             self.offline = error
 
+    def configure(self, config: LogConfig) -> None:
+        """Obey other settings from now on. What was hidden until flushed is shown once that is no longer asked."""
+        self.config = config
+        if not config.flush_before_expose and self.high_watermark < self.end_offset:
+            self.advance_high_watermark(self.end_offset)
+            self.on_watermark()
+
     # --- Flushing --------------------------------------------------------------------------------------------
 
     @property

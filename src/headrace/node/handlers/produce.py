@@ -1,0 +1,160 @@
+"""Produce, versions 3 to 13; advertised from 0, as Kafka does for librdkafka's sake.
+
+Ignored: the timeout (one node has nobody to wait for; a flush is waited out), and the transactional id, since
+transactions are not served: a transactional batch is refused.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.errors import ApiError, DiskFull, ErrorCode, ProtocolError, StorageError
+from headrace.node.apis import Answer, Api, Call
+from headrace.node.later import Later
+from headrace.node.topics import Partition, Topic
+from headrace.protocol import produce as wire
+from headrace.protocol.batch import TRANSACTIONAL
+from headrace.protocol.messages import produce as messages
+from headrace.protocol.produce import PartitionAnswer
+from headrace.storage.admission import admit
+from headrace.storage.log import Appended, Duplicate
+
+if TYPE_CHECKING:
+    from headrace.node.node import Node
+
+LONG_MAX: Final = 2**63 - 1
+Answers = list[tuple[bytes, list[PartitionAnswer]]]
+
+
+class _FlushWait:
+    """Answers that may leave only once their records are on disk."""
+
+    __slots__ = ("_answers", "_outstanding", "_version", "later")
+
+    def __init__(self, answers: Answers, version: int) -> None:
+        self._answers = answers
+        self._version = version
+        self._outstanding = 1
+        self.later: Later[Answer] = Later()
+
+    def add(self, partition: Partition, end_offset: int, *, topic_at: int, partition_at: int) -> None:
+        self._outstanding += 1
+
+        def flushed(error: StorageError | None) -> None:
+            if error is not None:
+                rows = self._answers[topic_at][1]
+                rows[partition_at] = _failed(
+                    rows[partition_at].index, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+                )
+            self.release()
+
+        partition.log.flush_then(end_offset, flushed)
+
+    def release(self) -> None:
+        self._outstanding -= 1
+        if self._outstanding == 0:
+            self.later.resolve(_encode(self._answers, self._version))
+
+
+def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> Answer | Later[Answer] | None:
+    version = call.version
+    _, acks, _, topics = wire.parse_produce(frame, position, version)
+    now_ms = node.clock.wall_ms()
+    answers: Answers = []
+    waiting: _FlushWait | None = None
+    failed = False
+    for topic_key, partitions in topics:
+        topic = node.topics.with_key(topic_key)
+        rows: list[PartitionAnswer] = []
+        answers.append((topic_key, rows))
+        for index, records in partitions:
+            try:
+                if topic is None or not 0 <= index < len(topic.partitions):
+                    raise _missing(topic, version)
+                partition = topic.partitions[index]
+                written = _append(node, partition, records, version=version, acks=acks, now_ms=now_ms)
+            except ApiError as error:
+                failed = True
+                rows.append(_failed(index, error))
+                continue
+            rows.append(
+                PartitionAnswer(
+                    index, 0, written.base_offset, written.append_time_ms, partition.log.start_offset
+                )
+            )
+            log = partition.log
+            if log.unflushed_messages >= topic.config.flush_messages:
+                if waiting is None:
+                    waiting = _FlushWait(answers, version)
+                waiting.add(
+                    partition, written.last_offset + 1, topic_at=len(answers) - 1, partition_at=len(rows) - 1
+                )
+    if acks == 0:
+        if failed:
+            # The only way to tell a producer that asked not to be answered.
+            raise ProtocolError("a produce without acknowledgement failed")
+        return None
+    if waiting is not None:
+        waiting.release()
+        return waiting.later
+    return _encode(answers, version)
+
+
+def _append(
+    node: "Node", partition: Partition, records: memoryview | None, *, version: int, acks: int, now_ms: int
+) -> Appended | Duplicate:
+    if acks not in (-1, 0, 1):
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+    topic = partition.topic
+    config = topic.config
+    if records is None:
+        raise ApiError(ErrorCode.INVALID_RECORD, "Produce requests must have records for every partition")
+    header = admit(
+        records,
+        produce_version=version,
+        message_bytes_max=config.max_message_bytes,
+        timestamp_max=LONG_MAX if config.log_append_time else now_ms + config.message_timestamp_after_max_ms,
+        timestamp_min=now_ms - config.message_timestamp_before_max_ms,
+    )
+    if header.attributes & TRANSACTIONAL:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not served by this node.")
+    if acks == -1 and config.min_insync_replicas > len(partition.replicas):
+        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    log = partition.log
+    try:
+        written = log.append(records, header, now_ms=now_ms, leader_epoch=partition.leader_epoch)
+    except DiskFull as error:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"No room on the disk: {error}") from error
+    except StorageError as error:
+        node.events.error("log offline", partition=log.directory, error=error)
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    if isinstance(written, Appended):
+        topic.traffic.messages_in(header.record_count, len(records))
+        if config.flush_before_expose:
+            if config.flush_messages == LONG_MAX and config.flush_ms == LONG_MAX:
+                # Nothing else would ever flush, and so show, these records.
+                log.flush_then(log.end_offset, _ignore)
+        elif partition.watchers:
+            partition.notify(len(records))
+        if config.flush_ms != LONG_MAX and not partition.flush_timer_armed:
+            node.arm_flush(partition)
+    return written
+
+
+def _missing(topic: Topic | None, version: int) -> ApiError:
+    by_id = topic is None and version >= wire.TOPIC_IDS_SINCE
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _failed(index: int, error: ApiError) -> PartitionAnswer:
+    return PartitionAnswer(index, error.code, -1, -1, -1, error.message)
+
+
+def _encode(answers: Answers, version: int) -> Answer:
+    body = wire.encode_produce_response(answers, version)
+    return Answer([body], len(body))
+
+
+def _ignore(error: StorageError | None) -> None:
+    """A flush nobody waits for; a failure has taken the log offline already."""
+
+
+API = Api(messages.API, wire.VERSION_MIN, wire.VERSION_MAX, handle_raw=handle_raw, advertised_min=0)

@@ -1,0 +1,465 @@
+"""A broker without sockets: topics, their logs, and the answers to requests.
+
+A callback state machine. It is given its clock, timers, disk and randomness, so the same code runs under the
+server's event loop and under a seeded heap. One writer; nothing here waits.
+"""
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from headrace.errors import ApiError, ErrorCode, HeadraceError, StorageError
+from headrace.ids import NodeId, TopicId, TopicName, TopicPartition, topic_id_from
+from headrace.node.apis import (
+    API_VERSIONS_KEY,
+    API_VERSIONS_UNKNOWN,
+    Answer,
+    Api,
+    Call,
+    Client,
+    Parts,
+    framed,
+    handle_message,
+    unknown_api,
+)
+from headrace.node.configs import BrokerConfig, TopicConfig
+from headrace.node.fetching import FetchSessions, ParkedFetch
+from headrace.node.later import Later
+from headrace.node.statistics import NodeStatistics
+from headrace.node.topics import DELETING, TOPICS, Partition, Topic, Topics, parse_topic_record, topic_record
+from headrace.ports import Clock, Disk, Timers
+from headrace.protocol.header import parse_request_header
+from headrace.storage.data_directory import DataDirectory, Identity
+from headrace.storage.loading import Recovery
+from headrace.store.local import ABSENT, Check, Delete, LocalStore, Operation, Put
+
+LONG_MAX: Final = 2**63 - 1
+PRODUCER_IDS: Final = "producer_ids"
+BROKER_CONFIGS: Final = "configs/brokers/"
+PRODUCER_ID_BLOCK: Final = 1000
+
+
+class Endpoint(NamedTuple):
+    """What clients of one listener are told to connect to."""
+
+    host: str
+    port: int
+
+
+class Events(Protocol):
+    """Where a node tells what happened; structured, one event a line."""
+
+    def info(self, event: str, /, **fields: object) -> None: ...
+    def warning(self, event: str, /, **fields: object) -> None: ...
+    def error(self, event: str, /, **fields: object) -> None: ...
+
+
+class Loaded(NamedTuple):
+    """What starting found."""
+
+    topics: int
+    partitions: int
+    clean: bool
+    bytes_scanned: int
+    bytes_cut: int
+
+
+class Node:
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        clock: Clock,
+        timers: Timers,
+        disk: Disk,
+        random_bytes: Callable[[int], bytes],
+        events: Events,
+    ) -> None:
+        # Imported here because the handlers know the node, and the table knows the handlers.
+        from headrace.node.handlers import APIS
+
+        self.apis: Mapping[int, Api] = APIS
+        self._disk = disk
+        self.clock = clock
+        self.timers = timers
+        self.random_bytes = random_bytes
+        self.events = events
+        self.topics = Topics()
+        self.data = DataDirectory(disk)
+        self.identity = self.data.identity(
+            make=lambda: Identity(_short_id(random_bytes(16)), config.node_id, _short_id(random_bytes(16)))
+        )
+        self.id = NodeId(config.node_id)
+        self.store = LocalStore(disk)
+        self.static_config = config
+        self.config = config
+        self.endpoints: dict[str, Endpoint] = {}
+        self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots)
+        self.statistics_collected = NodeStatistics(now_us=clock.mono_us())
+        self._woken: list[ParkedFetch] = []
+        self._producer_ids = range(0)
+        self._closing = False
+
+    # --- Starting and stopping -------------------------------------------------------------------------------
+
+    def start(self) -> Later[Loaded]:
+        """Open everything. Resolved once what a restart changes (leader epochs) is durable."""
+        self.data.begin()
+        self._apply_broker_overrides()
+        records = self._adopt_foreign({TopicName(name): text for name, text in self.store.children(TOPICS)})
+        operations: list[Operation] = []
+        bytes_scanned = bytes_cut = 0
+        for name, text in records.items():
+            topic_id, overrides, partitions = parse_topic_record(text)
+            # Offsets that a crash took back must not be given out again under the same epoch.
+            bump = 0 if self.data.clean else 1
+            placed = [(epoch + bump, replicas) for epoch, replicas in partitions]
+            record = topic_record(topic_id, overrides, placed)
+            stored = self.store.read(TOPICS + name)
+            if stored is None or stored.value != record:
+                operations.append(Put(TOPICS + name, record))
+            topic = self._make_topic(name, topic_id, overrides)
+            for recovery in self._open_partitions(topic, placed):
+                bytes_scanned += recovery.bytes_scanned
+                bytes_cut += recovery.bytes_cut
+            self.topics.add(topic)
+        self._finish_deletions()
+        self._schedule_upkeep()
+        loaded: Later[Loaded] = Later()
+        result = Loaded(len(self.topics), self.topics.partition_count(), self.data.clean, bytes_scanned, bytes_cut)
+
+        def stored_then(error: HeadraceError | None) -> None:
+            if error is not None:
+                raise error
+            loaded.resolve(result)
+
+        if operations:
+            self.store.multi_then(operations, stored_then)
+        else:
+            loaded.resolve(result)
+        return loaded
+
+    def _adopt_foreign(self, records: dict[TopicName, str]) -> dict[TopicName, str]:
+        """Topics of the store, and those that only their folders know of."""
+        deleting = {name for name, _ in self.store.children(DELETING)}
+        found: dict[TopicName, tuple[TopicId | None, int]] = {}
+        for (topic, index), topic_id in self.data.found_partitions():
+            if topic not in records and topic not in deleting:
+                known_id, count = found.get(topic, (None, 0))
+                found[topic] = (known_id or topic_id, max(count, index + 1))
+        for topic, (topic_id, count) in found.items():
+            self.events.info("topic adopted", topic=topic, partitions=count)
+            records[topic] = topic_record(
+                topic_id or topic_id_from(self.random_bytes(16)), {}, [(0, [self.id])] * count
+            )
+        return records
+
+    def _make_topic(self, name: TopicName, topic_id: TopicId, overrides: dict[str, str]) -> Topic:
+        config = TopicConfig.resolve(self.config, overrides)
+        return Topic(name, topic_id, config, overrides, self.statistics_collected.topic(name))
+
+    def _open_partitions(self, topic: Topic, placed: list[tuple[int, list[int]]]) -> list[Recovery]:
+        """Open the logs of partitions that the topic does not have yet."""
+        recoveries = []
+        for index in range(len(topic.partitions), len(placed)):
+            epoch, replicas = placed[index]
+            name = TopicPartition(topic.name, index)
+            log, recovery = self.data.open_log(
+                name, topic.config, topic_id=topic.id, now_ms=self.clock.wall_ms()
+            )
+            epoch = max(epoch, log.epochs.latest)
+            partition = Partition(topic, index, log, leader_epoch=epoch, replicas=replicas)
+            log.on_watermark = lambda partition=partition: self._watermark_moved(partition)  # type: ignore[misc]
+            topic.partitions.append(partition)
+            recoveries.append(recovery)
+            if recovery.bytes_cut or recovery.quarantined:
+                self.events.warning(
+                    "log recovered",
+                    partition=name,
+                    bytes_scanned=recovery.bytes_scanned,
+                    bytes_cut=recovery.bytes_cut,
+                    quarantined=len(recovery.quarantined),
+                )
+            if log.high_watermark < log.end_offset:
+                log.flush_then(log.end_offset, lambda error: None)
+        return recoveries
+
+    def close(self) -> bool:
+        """Put everything on disk; whether the stop was clean."""
+        self._closing = True
+        failures = self.data.close()
+        for partition, error in failures:
+            self.events.error("log not closed", partition=partition, error=error)
+        return not failures
+
+    # --- Requests --------------------------------------------------------------------------------------------
+
+    def handle(self, frame: memoryview, client: Client) -> Parts | Later[Parts] | None:
+        """Answer one frame: now, later, or (None) not at all. ProtocolError: close the connection.
+
+        The frame's memory is the caller's again on return.
+        """
+        key, version, correlation_id, client_id, position = parse_request_header(frame)
+        api = self.apis.get(key)
+        if api is None:
+            raise unknown_api(key, version)
+        if not api.version_min <= version <= api.version_max:
+            if key != API_VERSIONS_KEY:
+                raise unknown_api(key, version)
+            # A client that knows more than we do asks once, and must be able to read the answer.
+            version = API_VERSIONS_UNKNOWN
+        call = Call(version, client_id, client)
+        answer: Answer | Later[Answer] | None
+        if api.handle_raw is not None:
+            answer = api.handle_raw(self, frame, position, call)
+        else:
+            answer = handle_message(api, self, frame, position, call)
+        if answer is None:
+            return None
+        version = max(version, 0)
+        if isinstance(answer, Later):
+            return answer.map(
+                lambda ready: framed(ready, api=api, version=version, correlation_id=correlation_id)
+            )
+        return framed(answer, api=api, version=version, correlation_id=correlation_id)
+
+    def finish_turn(self) -> None:
+        """Answer the parked fetches that this turn woke. The shell calls it when a turn's requests are done."""
+        while self._woken:
+            woken, self._woken = self._woken, []
+            for parked in woken:
+                parked.complete_if_ready()
+
+    def wake(self, parked: ParkedFetch) -> None:
+        self._woken.append(parked)
+
+    def _watermark_moved(self, partition: Partition) -> None:
+        # The flush that moved it does not say how far in bytes; whoever waits looks again.
+        partition.notify(1 << 30)
+        self.finish_turn()
+
+    # --- Topics ----------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self, name: TopicName, *, overrides: dict[str, str], assignment: list[list[int]]
+    ) -> Later[Topic | ApiError]:
+        """A validated topic into the store, then onto the disk."""
+        created: Later[Topic | ApiError] = Later()
+        topic_id = topic_id_from(self.random_bytes(16))
+        placed = [(0, replicas) for replicas in assignment]
+        topic = self._make_topic(name, topic_id, overrides)
+
+        def stored(error: HeadraceError | None) -> None:
+            if error is not None:
+                code = ErrorCode.KAFKA_STORAGE_ERROR
+                if isinstance(error, StorageError):
+                    created.resolve(ApiError(code, str(error)))
+                else:
+                    created.resolve(
+                        ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+                    )
+                return
+            try:
+                self._open_partitions(topic, placed)
+            except StorageError as failure:
+                created.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)))
+                return
+            self.topics.add(topic)
+            self.events.info("topic created", topic=name, partitions=len(placed))
+            created.resolve(topic)
+
+        record = topic_record(topic_id, overrides, placed)
+        self.store.multi_then([Check(TOPICS + name, ABSENT), Put(TOPICS + name, record)], stored)
+        return created
+
+    def delete_topic(self, topic: Topic) -> Later[ApiError | None]:
+        """Out of the store first, then off the disk; a crash between the two is finished by the next start."""
+        deleted: Later[ApiError | None] = Later()
+
+        def stored(error: HeadraceError | None) -> None:
+            if error is not None:
+                deleted.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+                return
+            if self.topics.named(topic.name) is topic:
+                self.topics.remove(topic)
+                self.statistics_collected.forget_topic(topic.name)
+                for partition in topic.partitions:
+                    partition.notify(1 << 30)  # Parked readers learn that it is gone.
+                self._remove_folders(topic)
+                self.events.info("topic deleted", topic=topic.name)
+                self.finish_turn()
+            deleted.resolve(None)
+
+        operations = [Delete(TOPICS + topic.name), Put(DELETING + topic.name, str(len(topic.partitions)))]
+        self.store.multi_then(operations, stored)
+        return deleted
+
+    def _remove_folders(self, topic: Topic) -> None:
+        marker = self.random_bytes(16).hex()
+        names = [
+            self.data.remove_log(TopicPartition(topic.name, partition.index), marker=marker)
+            for partition in topic.partitions
+        ]
+        self.store.multi_then([Delete(DELETING + topic.name)], lambda error: None)
+
+        def remove() -> None:
+            for name in names:
+                self.data.remove_folder(name)
+
+        # Readers under way still hold spans of these files.
+        delay_us = topic.config.file_delete_delay_ms * 1000
+        self.timers.at(self.clock.mono_us() + delay_us, remove)
+
+    def _finish_deletions(self) -> None:
+        for name, count in list(self.store.children(DELETING)):
+            if self.topics.named(name) is None:
+                for index in range(int(count)):
+                    self.data.remove_folder(str(TopicPartition(TopicName(name), index)))
+            self.store.multi_then([Delete(DELETING + name)], lambda error: None)
+
+    def add_partitions(self, topic: Topic, assignment: list[list[int]]) -> Later[ApiError | None]:
+        added: Later[ApiError | None] = Later()
+        placed = [(partition.leader_epoch, partition.replicas) for partition in topic.partitions]
+        placed += [(0, replicas) for replicas in assignment]
+
+        def stored(error: HeadraceError | None) -> None:
+            if error is not None:
+                added.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+                return
+            self._open_partitions(topic, placed)
+            added.resolve(None)
+
+        self.store.multi_then([Put(TOPICS + topic.name, topic_record(topic.id, topic.overrides, placed))], stored)
+        return added
+
+    def configure_topic(self, topic: Topic, overrides: dict[str, str]) -> Later[ApiError | None]:
+        """Replace a topic's settings; they were validated by resolving them."""
+        config = TopicConfig.resolve(self.config, overrides)
+        configured: Later[ApiError | None] = Later()
+
+        def stored(error: HeadraceError | None) -> None:
+            if error is not None:
+                configured.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+                return
+            topic.overrides = overrides
+            self._set_config(topic, config)
+            configured.resolve(None)
+
+        placed = [(partition.leader_epoch, partition.replicas) for partition in topic.partitions]
+        self.store.multi_then([Put(TOPICS + topic.name, topic_record(topic.id, overrides, placed))], stored)
+        return configured
+
+    def _set_config(self, topic: Topic, config: TopicConfig) -> None:
+        topic.config = config
+        for partition in topic.partitions:
+            partition.log.configure(config)
+
+    # --- Broker settings -------------------------------------------------------------------------------------
+
+    def broker_overrides(self, scope: str) -> dict[str, str]:
+        """Settings given at run time for this node (`scope` its id) or for all nodes (`scope` empty)."""
+        stored = self.store.read(BROKER_CONFIGS + scope)
+        return dict(json.loads(stored.value)) if stored else {}
+
+    def configure_broker(self, scope: str, overrides: dict[str, str]) -> Later[ApiError | None]:
+        configured: Later[ApiError | None] = Later()
+
+        def stored(error: HeadraceError | None) -> None:
+            if error is not None:
+                configured.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+                return
+            self._apply_broker_overrides()
+            for topic in self.topics:
+                self._set_config(topic, TopicConfig.resolve(self.config, topic.overrides))
+            configured.resolve(None)
+
+        self.store.multi_then([Put(BROKER_CONFIGS + scope, json.dumps(overrides))], stored)
+        return configured
+
+    def _apply_broker_overrides(self) -> None:
+        static = self.static_config.layers[-1].texts
+        self.config = BrokerConfig.resolve(
+            static, dynamic=self.broker_overrides(str(self.id)), dynamic_default=self.broker_overrides("")
+        )
+
+    # --- Producer ids ----------------------------------------------------------------------------------------
+
+    def next_producer_id(self) -> Later[int | ApiError]:
+        """An id never given before: blocks are written down before any id of them is handed out."""
+        given: Later[int | ApiError] = Later()
+        if self._producer_ids:
+            given.resolve(self._take_producer_id())
+            return given
+        stored_next = self.store.read(PRODUCER_IDS)
+        first = int(stored_next.value) if stored_next else 0
+        block = range(first, first + PRODUCER_ID_BLOCK)
+
+        def stored(error: HeadraceError | None) -> None:
+            if error is not None:
+                given.resolve(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)))
+                return
+            if not self._producer_ids:
+                self._producer_ids = block
+            given.resolve(self._take_producer_id())
+
+        self.store.multi_then([Put(PRODUCER_IDS, str(block.stop))], stored)
+        return given
+
+    def _take_producer_id(self) -> int:
+        producer_id = self._producer_ids[0]
+        self._producer_ids = self._producer_ids[1:]
+        return producer_id
+
+    # --- Upkeep ----------------------------------------------------------------------------------------------
+
+    def _schedule_upkeep(self) -> None:
+        config = self.config
+        self._every(config.log_retention_check_interval_ms, self.delete_expired)
+        self._every(config.log_flush_offset_checkpoint_interval_ms, self.data.checkpoint)
+        self._every(config.producer_id_expiration_check_interval_ms, self._expire_producers)
+
+    def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
+        def again() -> None:
+            if not self._closing:
+                work()
+                self.timers.at(self.clock.mono_us() + interval_ms * 1000, again)
+
+        self.timers.at(self.clock.mono_us() + interval_ms * 1000, again)
+
+    def delete_expired(self) -> None:
+        """Apply retention to every log."""
+        for topic in self.topics:
+            for partition in topic.partitions:
+                self.delete_expired_of(partition)
+
+    def delete_expired_of(self, partition: Partition) -> None:
+        try:
+            doomed = partition.log.delete_expired(now_ms=self.clock.wall_ms())
+        except StorageError as error:
+            partition.log.fail(error)
+            self.events.error("log offline", partition=partition.log.directory, error=error)
+            return
+        if doomed:
+            self.events.info("segments expired", partition=partition.log.directory, files=len(doomed))
+            delay_us = partition.topic.config.file_delete_delay_ms * 1000
+            self.timers.at(self.clock.mono_us() + delay_us, lambda: self.data.doomed(doomed))
+
+    def _expire_producers(self) -> None:
+        now_ms = self.clock.wall_ms()
+        for log in self.data.logs.values():
+            log.producers.expire(now_ms=now_ms, expiration_ms=self.config.producer_id_expiration_ms)
+
+    def arm_flush(self, partition: Partition) -> None:
+        """Flush by time: one timer per log, armed by the first record that is not on disk."""
+        partition.flush_timer_armed = True
+
+        def fire() -> None:
+            partition.flush_timer_armed = False
+            partition.log.flush_then(partition.log.end_offset, lambda error: None)
+
+        self.timers.at(self.clock.mono_us() + partition.topic.config.flush_ms * 1000, fire)
+
+
+def _short_id(random: bytes) -> str:
+    return base64.urlsafe_b64encode(random).rstrip(b"=").decode()
