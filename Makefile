@@ -49,7 +49,7 @@ prove: setup ## the long proofs, resumable, with dated results in docs/proofs
 	$(BIN)/python -m tests.proofs.run $(ARGS)
 
 docs: setup ## write the pages that are generated from tables
-	$(BIN)/python -m headrace.node.config_page > docs/configuration.md
+	$(BIN)/python -c "from headrace.node.config_page import configuration_page as page; print(page(), end='')" > docs/configuration.md
 
 # Universal: one file for every Python from 3.11 and every platform. Without addresses: any index will do.
 lock: setup ## choose newer packages and write requirements.lock

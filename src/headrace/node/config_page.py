@@ -12,13 +12,13 @@ _INTRODUCTION = """\
 Generated from the tables in `src/headrace/node/configs.py` by `make docs`.
 
 Names, defaults and checks are those of Apache Kafka 4.1. A node reads its settings from the file given with
-`--config` (Java properties, as Kafka's `server.properties`), then from each `-o key=value`, then from the flags
-of `headrace serve`; the later wins. A topic's settings are given when it is created or altered and are kept over
-restarts; those not given come from the broker setting named beside them.
+`--config` (Java properties, as Kafka's `server.properties`), then from each `-o key=value`, then from the
+flags of `headrace serve`; the later wins. A topic's settings are given when it is created or altered and are
+kept over restarts; those not given come from the broker setting named beside them.
 
-Settings marked **no effect yet** are checked, kept and described, and change nothing. Further names that Kafka
-knows and that have no use here are accepted with one warning in the log; they are listed at the end. Any other
-name is an error.
+Settings marked **no effect yet** are checked, kept and described, and change nothing. Further names that
+Kafka knows and that have no use here are accepted with one warning in the log; they are listed at the end.
+Any other name is an error.
 """
 
 

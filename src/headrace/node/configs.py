@@ -499,11 +499,11 @@ def _topic_row(name: str) -> Setting:
 def _inherited(row: Setting, broker: BrokerConfig) -> Value:
     for synonym in row.synonyms:
         value: Value = getattr(broker, BrokerConfig.rows[synonym.name].attribute)
+        if isinstance(value, int) and row.kind is LONG:
+            # Where a negative time means for ever, a coarser unit has to say it too.
+            return max(value * synonym.scale, -1) if row.name == "retention.ms" else value * synonym.scale
         if value is not None:
-            if synonym.scale == 1:
-                return value
-            assert isinstance(value, int)
-            return value * synonym.scale
+            return value
     return row.default
 
 
@@ -545,6 +545,8 @@ def _parse_broker(row: Setting, text: str) -> Value:
 
 def _check_broker(config: BrokerConfig) -> None:
     """What no single setting can tell."""
+    if _inherited(TopicConfig.rows["retention.ms"], config) == 0:  # A topic may, a broker may not.
+        raise ConfigError("log.retention.ms must be unlimited (-1) or, equal or greater than 1")
     for row in TopicConfig.rows.values():  # What topics will inherit must itself be legal for a topic.
         try:
             row.refuse_faulty(_inherited(row, config))
