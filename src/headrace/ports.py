@@ -40,6 +40,9 @@ class File(Protocol):
 
     Reads and appends go through the page cache and are synchronous. What can stall for long (sync, cold reads)
     has a `_then` form that calls back from the event loop, never from inside the call itself.
+
+    A handle knows its own path and size: one that appends is the only one. Failures are `StorageError`, also
+    where the path leads to another file by now, or to none.
     """
 
     path: str
@@ -57,14 +60,19 @@ class File(Protocol):
         """Up to `size` bytes; fewer only at the end of the file."""
         ...
 
-    def truncate(self, size: int) -> None: ...
+    def truncate(self, size: int) -> None:
+        """Cut the file to this size, which is no larger than the present one; durable once synced."""
+        ...
 
     def is_warm(self, position: int, size: int) -> bool:
         """Whether reading this range would not wait for the device. May say no when unsure."""
         ...
 
     def warm_then(self, position: int, size: int, done: Callable[[], None]) -> None:
-        """Bring the range into the page cache off the loop, then call back."""
+        """Bring the range into the page cache off the loop, then call back.
+
+        A kindness and no promise: it calls back where it failed, too. Then read, whatever `is_warm` says.
+        """
         ...
 
     def sync(self) -> None:
@@ -74,7 +82,8 @@ class File(Protocol):
     def sync_then(self, done: SyncDone) -> None:
         """Make everything appended *before this call* durable, then `done(None)`, or `done(error)`.
 
-        Calls on one file are grouped. After an error the file's durable content is unknown: never retry.
+        Calls on one file are grouped. After an error the file's durable content is unknown, and every later sync
+        of it fails. Of a deleted file nothing can be lost any more, so its sync succeeds.
         """
         ...
 
@@ -108,9 +117,13 @@ class Disk(Protocol):
         """With its parents; no error where it exists."""
         ...
 
-    def rename_dir(self, path: str, to: str) -> None: ...
+    def rename_dir(self, path: str, to: str) -> None:
+        """The target is missing or empty. Handles of files below the directory are useless from then on."""
+        ...
 
-    def remove_tree(self, path: str) -> None: ...
+    def remove_tree(self, path: str) -> None:
+        """Everything below the directory, and itself. Removing a missing one does nothing."""
+        ...
 
     def sync_dir(self, path: str) -> None:
         """Make creations, renames and deletions in this directory durable, blocking (about a millisecond)."""
