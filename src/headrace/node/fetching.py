@@ -39,7 +39,16 @@ SESSION_EPOCH_MAX: Final = 2**31 - 1
 class Entry:
     """One partition of one fetch, or of one session for as long as it lasts."""
 
-    __slots__ = ("asked", "fetch", "partition", "partition_error", "sent_start", "sent_watermark", "session", "topic_key")
+    __slots__ = (
+        "asked",
+        "fetch",
+        "partition",
+        "partition_error",
+        "sent_start",
+        "sent_watermark",
+        "session",
+        "topic_key",
+    )
 
     def __init__(
         self, topic_key: bytes, asked: FetchPartition, partition: Partition | None, error: ErrorCode
@@ -74,7 +83,7 @@ class Entry:
     def read(self, *, bytes_left: int, at_least_one: bool, read_committed: bool) -> tuple[PartitionData, Span | None]:
         asked, partition = self.asked, self.partition
         if partition is None:
-            return PartitionData(asked.index, self.partition_error, -1, -1, -1, 0), None
+            return PartitionData(asked.partition, self.partition_error, -1, -1, -1, 0), None
         log = partition.log
         try:
             if log.offline is not None:
@@ -94,9 +103,9 @@ class Entry:
             leader = None
             if error.code in _LEADER_ERRORS:
                 leader = (partition.replicas[0], partition.leader_epoch)
-            return PartitionData(asked.index, error.code, -1, -1, -1, 0, leader=leader), None
+            return PartitionData(asked.partition, error.code, -1, -1, -1, 0, leader=leader), None
         except StorageError:
-            return PartitionData(asked.index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, 0), None
+            return PartitionData(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, 0), None
         return self._data(ErrorCode.NONE, span[2] if span else 0, read_committed, None), span
 
     def _data(
@@ -107,7 +116,7 @@ class Entry:
         watermark = log.high_watermark
         # Without transactions everything visible is stable.
         return PartitionData(
-            self.asked.index,
+            self.asked.partition,
             error,
             watermark,
             watermark,
@@ -159,7 +168,7 @@ class FetchSession:
         self.parked: ParkedFetch | None = None
 
     def put(self, entry: Entry) -> None:
-        key = (entry.topic_key, entry.asked.index)
+        key = (entry.topic_key, entry.asked.partition)
         old = self.entries.get(key)
         if old is not None and old.partition is entry.partition:
             old.asked = entry.asked
@@ -177,7 +186,7 @@ class FetchSession:
     def drop(self, entry: Entry) -> None:
         entry.unwatch()
         self.dirty.pop(entry, None)
-        self.entries.pop((entry.topic_key, entry.asked.index), None)
+        self.entries.pop((entry.topic_key, entry.asked.partition), None)
 
     def close(self) -> None:
         for entry in self.entries.values():
@@ -394,8 +403,8 @@ def resolve_entries(node: "Node", request: FetchRequest, version: int) -> list[E
         for asked in partitions:
             if topic is None:
                 entries.append(Entry(topic_key, asked, None, missing))
-            elif 0 <= asked.index < len(topic.partitions):
-                entries.append(Entry(topic_key, asked, topic.partitions[asked.index], ErrorCode.NONE))
+            elif 0 <= asked.partition < len(topic.partitions):
+                entries.append(Entry(topic_key, asked, topic.partitions[asked.partition], ErrorCode.NONE))
             else:
                 entries.append(Entry(topic_key, asked, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     return entries

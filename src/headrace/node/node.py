@@ -7,6 +7,7 @@ server's event loop and under a seeded heap. One writer; nothing here waits.
 import base64
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from headrace.errors import ApiError, ErrorCode, HeadraceError, StorageError
@@ -170,7 +171,7 @@ class Node:
             )
             epoch = max(epoch, log.epochs.latest)
             partition = Partition(topic, index, log, leader_epoch=epoch, replicas=replicas)
-            log.on_watermark = lambda partition=partition: self._watermark_moved(partition)  # type: ignore[misc]
+            log.on_watermark = partial(self._watermark_moved, partition)
             topic.partitions.append(partition)
             recoveries.append(recovery)
             if recovery.bytes_cut or recovery.quarantined:
@@ -291,8 +292,8 @@ class Node:
                 self.finish_turn()
             deleted.resolve(None)
 
-        operations = [Delete(TOPICS + topic.name), Put(DELETING + topic.name, str(len(topic.partitions)))]
-        self.store.multi_then(operations, stored)
+        tombstone = Put(DELETING + topic.name, str(len(topic.partitions)))
+        self.store.multi_then([Delete(TOPICS + topic.name), tombstone], stored)
         return deleted
 
     def _remove_folders(self, topic: Topic) -> None:

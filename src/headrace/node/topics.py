@@ -116,7 +116,8 @@ class Topics:
         return iter(self._by_name.values())
 
     def add(self, topic: Topic) -> None:
-        assert topic.name_bytes not in self._by_key and topic.id not in self._by_key
+        assert topic.name_bytes not in self._by_key
+        assert topic.id not in self._by_key
         self._by_name[topic.name] = topic
         self._by_key[topic.name_bytes] = topic
         self._by_key[topic.id] = topic

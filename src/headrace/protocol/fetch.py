@@ -4,8 +4,8 @@ The response is a list of parts: bytes, and between them the places where record
 the page cache without ever seeing them.
 """
 
+import struct
 from struct import Struct
-from struct import error as StructError
 from typing import Final, NamedTuple
 
 from headrace.errors import ProtocolError
@@ -43,7 +43,7 @@ _SESSION_ANSWER: Final = Struct(">ihi")  # Throttle, error, session.
 
 
 class FetchPartition(NamedTuple):
-    index: int
+    partition: int
     current_leader_epoch: int
     fetch_offset: int
     last_fetched_epoch: int
@@ -66,7 +66,7 @@ class FetchRequest(NamedTuple):
 class PartitionData(NamedTuple):
     """One partition's answer; `records_bytes` is what the shell will send in the part that follows."""
 
-    index: int
+    partition: int
     error: int
     high_watermark: int
     last_stable_offset: int
@@ -79,8 +79,9 @@ class PartitionData(NamedTuple):
 
 def parse_fetch(frame: memoryview, position: int, version: int) -> FetchRequest:
     try:
-        return _parse_flexible(frame, position, version) if version >= FLEXIBLE_SINCE else _parse_old(frame, position, version)
-    except (StructError, IndexError) as error:
+        parse = _parse_flexible if version >= FLEXIBLE_SINCE else _parse_old
+        return parse(frame, position, version)
+    except (struct.error, IndexError) as error:
         raise ProtocolError(f"fetch request cut short: {error}") from error
 
 
@@ -219,10 +220,10 @@ def encode_partition_head(version: int, data: PartitionData) -> bytes:
     if version < FLEXIBLE_SINCE:
         if version >= 5:
             out = _ANSWER_5.pack(
-                data.index, data.error, data.high_watermark, data.last_stable_offset, data.start_offset
+                data.partition, data.error, data.high_watermark, data.last_stable_offset, data.start_offset
             )
         else:
-            out = _ANSWER_4.pack(data.index, data.error, data.high_watermark, data.last_stable_offset)
+            out = _ANSWER_4.pack(data.partition, data.error, data.high_watermark, data.last_stable_offset)
         if data.aborted is None:
             out += b"\xff\xff\xff\xff"
         else:
@@ -230,7 +231,7 @@ def encode_partition_head(version: int, data: PartitionData) -> bytes:
         if version >= 11:
             out += b"\xff\xff\xff\xff"  # Preferred replica: none. 0 would send readers to node 0.
         return out + _INT32.pack(data.records_bytes)
-    out = _ANSWER_5.pack(data.index, data.error, data.high_watermark, data.last_stable_offset, data.start_offset)
+    out = _ANSWER_5.pack(data.partition, data.error, data.high_watermark, data.last_stable_offset, data.start_offset)
     if data.aborted is None:
         out += b"\0"
     else:

@@ -5,8 +5,8 @@ topics stay the raw bytes that key the node's own dictionary (a name up to versi
 nothing is made per record. `protocol.messages.produce` has the same shapes as a table; tests hold the two together.
 """
 
+import struct
 from struct import Struct
-from struct import error as StructError
 from typing import Final, NamedTuple
 
 from headrace.errors import ProtocolError
@@ -37,7 +37,7 @@ class ProduceRequest(NamedTuple):
 
 
 class PartitionAnswer(NamedTuple):
-    index: int
+    partition: int
     error: int
     base_offset: int
     append_time_ms: int
@@ -48,7 +48,7 @@ class PartitionAnswer(NamedTuple):
 def parse_produce(frame: memoryview, position: int, version: int) -> ProduceRequest:
     try:
         return _parse_flexible(frame, position, version) if version >= FLEXIBLE_SINCE else _parse_old(frame, position)
-    except (StructError, IndexError) as error:
+    except (struct.error, IndexError) as error:
         raise ProtocolError(f"produce request cut short: {error}") from error
 
 

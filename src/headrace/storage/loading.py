@@ -102,7 +102,8 @@ def _recover(
         if damage is None:
             continue
         if index + 1 < len(segments):
-            quarantined += repair_segment(disk, directory, segment.base_offset, next_base=segments[index + 1].base_offset)
+            next_base = segments[index + 1].base_offset
+            quarantined += repair_segment(disk, directory, segment.base_offset, next_base=next_base)
             segments[index] = segment = Segment(disk, directory, segment.base_offset, created_ms=now_ms)
             damage = rebuild_indexes(segment, config)
             assert damage is None, damage

@@ -1,8 +1,8 @@
 """One partition's log: segments in order, offsets given out at the end, reads answered with spans.
 
-Owns the offsets of a partition (start, flushed, high watermark, end), the producers' memory and the epochs. One writer. It
-does not know replicas, requests or sockets: a read answers with a span `(file, position, size)`, and who sends it,
-and how, is the shell's business.
+Owns the offsets of a partition (start, flushed, high watermark, end), the producers' memory and the epochs. One
+writer. It does not know replicas, requests or sockets: a read answers with a span `(file, position, size)`, and who
+sends it, and how, is the shell's business.
 
     start_offset <= high_watermark <= end_offset        flushed_offset <= end_offset
 
@@ -10,6 +10,7 @@ On one node the high watermark follows the end at once, or the flushed offset wh
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -24,7 +25,7 @@ from headrace.protocol.batch import (
     write_placement,
 )
 from headrace.storage.epochs import LeaderEpochs
-from headrace.storage.flushing import Flusher, FlushDone, SyncTargets
+from headrace.storage.flushing import FlushDone, Flusher, SyncTargets
 from headrace.storage.producers import Producers
 from headrace.storage.retention import SegmentFacts, expired_segments
 from headrace.storage.segment import SNAPSHOT_SUFFIX, Segment, TimestampOffset, segment_name
@@ -122,7 +123,8 @@ class PartitionLog:
         self._flusher = Flusher(self, flushed_offset=min(flushed_offset, end_offset))
         self._directory_dirty = True
         self._recent: dict[int, int] = {}
-        self.last_flush_ms = 0
+        # Set by the owner: told when the high watermark moves outside an append.
+        self.on_watermark: Callable[[], None] = lambda: None
         # The visible end: offset, and where that is. Readers never pass it.
         visible = self._flusher.flushed_offset if config.flush_before_expose else end_offset
         self.high_watermark = max(visible, start_offset)
@@ -281,9 +283,6 @@ class PartitionLog:
         if self.config.flush_before_expose and end_offset > self.high_watermark:
             self.advance_high_watermark(end_offset)
             self.on_watermark()
-
-    def on_watermark(self) -> None:
-        """Set by the owner: the high watermark moved outside an append."""
 
     def advance_high_watermark(self, offset: int) -> None:
         assert offset >= self.high_watermark  # Consumers may have read this far.

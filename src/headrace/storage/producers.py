@@ -5,9 +5,9 @@ gap is refused. A producer nobody remembers may start at any sequence. Snapshots
 which keeps the last batch of each producer.
 """
 
+import struct
 from collections import deque
 from struct import Struct
-from struct import error as StructError
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -162,7 +162,7 @@ class Producers:
             (count,) = _SNAPSHOT_COUNT.unpack_from(body)
             if len(body) != _SNAPSHOT_COUNT.size + count * _SNAPSHOT_ENTRY.size:
                 raise ValueError("producer snapshot with a wrong size")
-        except StructError as error:
+        except struct.error as error:
             raise ValueError("producer snapshot is cut short") from error
         for index in range(count):
             producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, first = (

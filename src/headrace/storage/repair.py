@@ -63,7 +63,7 @@ def survey_segment(file: File, *, base_offset: int, next_base: int | None) -> It
                 size=resume - position,
                 reason=reason,
                 first_offset=next_offset,
-                next_offset=next_base if resume_offset is None and next_base is not None else resume_offset or next_offset,
+                next_offset=resume_offset if resume_offset is not None else next_base or next_offset,
                 kept_in=None,
             )
             position = resume

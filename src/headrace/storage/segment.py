@@ -192,8 +192,8 @@ class Segment:
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue
             for record in decode_records(self.log.read(position, header.size_bytes)):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+                if record.timestamp_ms >= timestamp and record.offset >= start_offset:
+                    return TimestampOffset(record.timestamp_ms, record.offset, header.leader_epoch)
         return None
 
     def find_max_timestamp(self, *, end: int) -> TimestampOffset | None:
@@ -207,8 +207,8 @@ class Segment:
                 if header.attributes & LOG_APPEND_TIME:
                     return TimestampOffset(header.max_timestamp, header.base_offset, header.leader_epoch)
                 for record in decode_records(self.log.read(position, header.size_bytes)):
-                    if record.timestamp == self.max_timestamp:
-                        return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+                    if record.timestamp_ms == self.max_timestamp:
+                        return TimestampOffset(record.timestamp_ms, record.offset, header.leader_epoch)
         return None
 
     def truncate(self, position: int, *, next_offset: int) -> None:

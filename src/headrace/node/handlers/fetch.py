@@ -53,9 +53,9 @@ def _begin(node: "Node", request: wire.FetchRequest, version: int) -> Fetch:
     session.parked = None
     for topic_key, indexes in request.forgotten:
         for index in indexes:
-            entry = session.entries.get((topic_key, index))
-            if entry is not None:
-                session.drop(entry)
+            known = session.entries.get((topic_key, index))
+            if known is not None:
+                session.drop(known)
     entries = resolve_entries(node, request, version)
     for entry in entries:
         session.put(entry)
@@ -68,8 +68,8 @@ def _refresh(node: "Node", session: FetchSession, *, by_id: bool) -> None:
     for entry in tuple(session.dirty):
         topic = node.topics.with_key(entry.topic_key)
         partition = None
-        if topic is not None and entry.asked.index < len(topic.partitions):
-            partition = topic.partitions[entry.asked.index]
+        if topic is not None and entry.asked.partition < len(topic.partitions):
+            partition = topic.partitions[entry.asked.partition]
         if partition is not entry.partition:
             entry.unwatch()
             entry.partition = partition

@@ -42,7 +42,7 @@ class _FlushWait:
             if error is not None:
                 rows = self._answers[topic_at][1]
                 rows[partition_at] = _failed(
-                    rows[partition_at].index, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+                    rows[partition_at].partition, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
                 )
             self.release()
 

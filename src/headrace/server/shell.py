@@ -1,0 +1,266 @@
+"""The shell around a node: listeners, connections, timers and the turn of the event loop.
+
+One process, one loop, no threads. Everything that happens in a turn (frames handled, timers fired, syncs
+reported) ends with `finish_turn`: fetches that it woke are answered, and what is to be sent is sent.
+"""
+
+import asyncio
+import errno
+import socket
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from headrace.errors import ConfigError
+from headrace.node.apis import Client
+from headrace.node.configs import BrokerConfig
+from headrace.node.node import Endpoint, Events, Node
+from headrace.ports import Clock
+from headrace.server.connection import Connection
+from headrace.server.memory import FrameBuffers, MemoryBudget
+
+_SCRATCH_BYTES: Final = 512 << 10
+_ACCEPTS_PER_TURN_MAX: Final = 64
+_ACCEPT_RETRY_S: Final = 0.1
+# How long a spent budget may stand still before the frame with most to come is given up.
+_MEMORY_STALL_S: Final = 0.2
+_SWEEP_S: Final = 1.0
+_LAG_TICK_S: Final = 0.1
+
+
+class Listener(NamedTuple):
+    name: str
+    host: str
+    port: int
+    advertised: Endpoint | None
+
+
+class ShellStatistics(NamedTuple):
+    connections: int
+    connections_accepted: int
+    connections_refused: int
+    connections_shed: int
+    connections_idled: int
+    protocol_errors: int
+    sendfile_bytes: int
+    memory_used_bytes: int
+    memory_peak_bytes: int
+    memory_waiting: int
+    loop_lag_us_max: int
+
+
+class Shell:
+    def __init__(
+        self,
+        *,
+        node: Node,
+        config: BrokerConfig,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        events: Events,
+    ) -> None:
+        self.node = node
+        self.loop = loop
+        self.clock = clock
+        self.events = events
+        self.scratch = bytearray(_SCRATCH_BYTES)
+        self.scratch_view = memoryview(self.scratch)
+        self.budget = MemoryBudget(config.memory_budget_bytes)
+        self.buffers = FrameBuffers()
+        self.frame_bytes_max = config.socket_request_max_bytes
+        self.first_frame_bytes_max = min(config.connection_first_frame_bytes_max, self.frame_bytes_max)
+        self.connection_bytes_max = config.connection_memory_bytes_max
+        self._backlog = config.socket_listen_backlog_size
+        self._idle_us_max = config.connections_max_idle_ms * 1000
+        self._connections_max = config.max_connections
+        self._connections_per_address_max = config.max_connections_per_ip
+        self._connections: dict[Connection, None] = {}
+        self._by_address: Counter[str] = Counter()
+        self._listening: list[socket.socket] = []
+        self._to_send: list[Connection] = []
+        self._is_finishing = False
+        self._stall_check: asyncio.TimerHandle | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self.sendfile_bytes = 0
+        self.protocol_errors = 0
+        self._accepted = self._refused = self._shed = self._idled = 0
+        self._lag_us_max = 0
+
+    # --- Listening -------------------------------------------------------------------------------------------
+
+    def listen(self, listeners: list[Listener]) -> list[Endpoint]:
+        """Bind and tell the node what to advertise; where each listener really is."""
+        bound = []
+        for listener in listeners:
+            sock = _bind(listener, self._backlog)
+            self._listening.append(sock)
+            port = sock.getsockname()[1]
+            advertised = listener.advertised or Endpoint(_reachable(listener.host), port)
+            self.node.endpoints[listener.name] = Endpoint(advertised.host, advertised.port or port)
+            bound.append(Endpoint(listener.host or "0.0.0.0", port))
+        return bound
+
+    def accept_clients(self, listeners: list[Listener]) -> None:
+        """From here on clients are served."""
+        for listener, sock in zip(listeners, self._listening, strict=True):
+            self.loop.add_reader(sock, self._on_connect, sock, listener.name)
+        self._sweep()
+        self._tick(self.clock.mono_us())
+
+    def _on_connect(self, sock: socket.socket, listener: str) -> None:
+        for _ in range(_ACCEPTS_PER_TURN_MAX):
+            try:
+                client, address = sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    raise
+                # Out of descriptors: existing clients go on, newcomers wait in the backlog for a moment.
+                self.events.warning("cannot accept", error=error)
+                self.loop.remove_reader(sock)
+                self.loop.call_later(_ACCEPT_RETRY_S, self._accept_again, sock, listener)
+                return
+            host = str(address[0])
+            if (
+                len(self._connections) >= self._connections_max
+                or self._by_address[host] >= self._connections_per_address_max
+            ):
+                self._refused += 1
+                client.close()
+                continue
+            client.setblocking(False)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._accepted += 1
+            self._by_address[host] += 1
+            self._connections[Connection(self, client, Client(listener, host))] = None
+
+    def _accept_again(self, sock: socket.socket, listener: str) -> None:
+        if sock in self._listening:
+            self.loop.add_reader(sock, self._on_connect, sock, listener)
+
+    def forget(self, connection: Connection) -> None:
+        del self._connections[connection]
+        host = connection.client.address
+        self._by_address[host] -= 1
+        if self._by_address[host] == 0:
+            del self._by_address[host]
+
+    # --- The turn --------------------------------------------------------------------------------------------
+
+    def send_soon(self, connection: Connection) -> None:
+        self._to_send.append(connection)
+        if not self._is_finishing:
+            # Outside a turn of ours (a sync reported, say) nobody else would send it.
+            self._is_finishing = True
+            self.loop.call_soon(self._finish)
+
+    def finish_turn(self) -> None:
+        """Answer what the turn woke, and send what it made."""
+        self._is_finishing = True
+        self._finish()
+
+    def _finish(self) -> None:
+        self.node.finish_turn()
+        while self._to_send:
+            to_send, self._to_send = self._to_send, []
+            for connection in to_send:
+                connection.send()
+        self._is_finishing = False
+
+    # --- Memory ----------------------------------------------------------------------------------------------
+
+    def wait_for_memory(self, resume: Callable[[], None]) -> None:
+        self.budget.wait(resume)
+        if self._stall_check is None:
+            self._stall_check = self.loop.call_later(_MEMORY_STALL_S, self._break_stall)
+
+    def _break_stall(self) -> None:
+        """Frames that will never be whole must not hold the budget against those that would."""
+        self._stall_check = None
+        while self.budget.is_spent:
+            greediest = max(self._connections, key=lambda connection: connection.missing_bytes, default=None)
+            if greediest is None or greediest.missing_bytes == 0:
+                break
+            self.events.warning(
+                "connection shed", client=greediest.client.address, missing_bytes=greediest.missing_bytes
+            )
+            self._shed += 1
+            greediest.close()
+        if self.budget.has_waiting:
+            self._stall_check = self.loop.call_later(_MEMORY_STALL_S, self._break_stall)
+
+    # --- Upkeep ----------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        """Close connections that have been silent for too long."""
+        oldest_us = self.clock.mono_us() - self._idle_us_max
+        for connection in [each for each in self._connections if each.last_progress_us < oldest_us]:
+            if not connection.is_waiting:
+                self._idled += 1
+                connection.close()
+        self._sweeper = self.loop.call_later(_SWEEP_S, self._sweep)
+
+    def _tick(self, expected_us: int) -> None:
+        """How late the loop is: what a request waits before anybody looks at it."""
+        now_us = self.clock.mono_us()
+        self._lag_us_max = max(self._lag_us_max, now_us - expected_us)
+        self._ticker = self.loop.call_later(_LAG_TICK_S, self._tick, now_us + int(_LAG_TICK_S * 1_000_000))
+
+    # --- Statistics ------------------------------------------------------------------------------------------
+
+    def record_handled(self, key: int, size: int, local_ns: int, started_ns: int) -> None:
+        """One request handled."""
+
+    def record_parked(self, key: int, parked_ns: int) -> None:
+        """One request answered after a wait."""
+
+    def statistics(self) -> ShellStatistics:
+        memory = self.budget.statistics()
+        lag_us, self._lag_us_max = self._lag_us_max, 0
+        return ShellStatistics(
+            connections=len(self._connections),
+            connections_accepted=self._accepted,
+            connections_refused=self._refused,
+            connections_shed=self._shed,
+            connections_idled=self._idled,
+            protocol_errors=self.protocol_errors,
+            sendfile_bytes=self.sendfile_bytes,
+            memory_used_bytes=memory.used_bytes,
+            memory_peak_bytes=memory.peak_bytes,
+            memory_waiting=memory.waiting,
+            loop_lag_us_max=lag_us,
+        )
+
+    def close(self) -> None:
+        for handle in (self._stall_check, self._sweeper, getattr(self, "_ticker", None)):
+            if handle is not None:
+                handle.cancel()
+        for sock in self._listening:
+            self.loop.remove_reader(sock)
+            sock.close()
+        self._listening.clear()
+        for connection in tuple(self._connections):
+            connection.close()
+
+
+def _bind(listener: Listener, backlog: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((listener.host, listener.port))
+        sock.listen(backlog)
+    except OSError as error:
+        sock.close()
+        raise ConfigError(
+            f"cannot listen on {listener.host}:{listener.port}: {error.strerror or error}; "
+            "choose another with --listen HOST:PORT (port 0 picks a free one)"
+        ) from error
+    sock.setblocking(False)
+    return sock
+
+
+def _reachable(host: str) -> str:
+    """A host that clients can be told: a wildcard address is not one."""
+    return socket.gethostname() if host in ("", "0.0.0.0", "::") else host
