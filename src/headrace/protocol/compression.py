@@ -92,17 +92,14 @@ def _decompress_stream(into: Callable[[Any, Any], int], data: Buffer, output_byt
     """
     size = max(_OUTPUT_GUESS_BYTES_MIN, len(data) * _OUTPUT_GUESS_RATIO)
     while True:
-        # One byte more than allowed tells an output that just fits from one that does not.
-        output = bytearray(min(size, output_bytes_max + 1))
+        output = bytearray(min(size, output_bytes_max))
         try:
             count = into(data, output)
         except cramjam.DecompressionError as error:
-            if len(output) > output_bytes_max:
+            if len(output) == output_bytes_max:
                 raise CorruptBatch(f"cannot decompress within {output_bytes_max} bytes: {error}") from None
             size *= _OUTPUT_GUESS_RATIO
         else:
-            if count > output_bytes_max:
-                raise _too_large(output_bytes_max)
             return bytes(memoryview(output)[:count])
 
 

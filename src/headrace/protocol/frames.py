@@ -24,7 +24,8 @@ class FrameReader:
         self._failure: str | None = None
 
     def receive(self, data: Buffer) -> None:
-        self._buffer += data
+        if self._failure is None:  # Nothing is kept for a peer that is done for.
+            self._buffer += data
 
     def next_frame(self) -> bytes | None:
         """The next whole frame without its size, or None until more bytes arrive."""
