@@ -1,8 +1,8 @@
 """The ports through which logic meets the world.
 
-`storage`, `node` and what will join them (coordination, replication) are callback state machines: no await, no
-thread, no clock read. They are handed these ports. The server implements them over the kernel, `headrace.sim`
-over a seeded heap; the same contract tests run on both.
+`storage`, `node` and what will join them (coordination, replication) are callback state machines: no await,
+no thread, no clock read. They are handed these ports. The server implements them over the kernel,
+`headrace.sim` over a seeded heap; the same contract tests run on both.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,8 +38,8 @@ SyncDone = Callable[[OSError | None], None]
 class File(Protocol):
     """One file, opened when first touched; its descriptor may be closed and reopened underneath.
 
-    Reads and appends go through the page cache and are synchronous. What can stall for long (sync, cold reads)
-    has a `_then` form that calls back from the event loop, never from inside the call itself.
+    Reads and appends go through the page cache and are synchronous. What can stall for long (sync, cold
+    reads) has a `_then` form that calls back from the event loop, never from inside the call itself.
 
     A handle knows its own path and size: one that appends is the only one. Failures are `StorageError`, also
     where the path leads to another file by now, or to none.
@@ -82,8 +82,8 @@ class File(Protocol):
     def sync_then(self, done: SyncDone) -> None:
         """Make everything appended *before this call* durable, then `done(None)`, or `done(error)`.
 
-        Calls on one file are grouped. After an error the file's durable content is unknown, and every later sync
-        of it fails. Of a deleted file nothing can be lost any more, so its sync succeeds.
+        Calls on one file are grouped. After an error the file's durable content is unknown, and every later
+        sync of it fails. Of a deleted file nothing can be lost any more, so its sync succeeds.
         """
         ...
 
@@ -140,8 +140,8 @@ class Disk(Protocol):
     def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
         """Write a small file so that a crash leaves either the old content or the new.
 
-        Without `sync` nothing is waited for, and a crash may also leave it empty, torn or missing: only for what
-        can be rebuilt.
+        Without `sync` nothing is waited for, and a crash may also leave it empty, torn or missing: only for
+        what can be rebuilt.
         """
         ...
 

@@ -119,7 +119,8 @@ class SystemFile:
         descriptor = self._descriptor
         if descriptor < 0:
             descriptor = self.descriptor()
-        self._touched = True
+        else:
+            self._touched = True
         try:
             if len(parts) == 1:
                 part = parts[0]
@@ -156,7 +157,8 @@ class SystemFile:
         descriptor = self._descriptor
         if descriptor < 0:
             descriptor = self.descriptor()
-        self._touched = True
+        else:
+            self._touched = True
         if position + size > self.size:
             size = max(0, self.size - position)
         try:
@@ -240,17 +242,19 @@ class SystemFile:
 
     def descriptor(self) -> int:
         """An open descriptor, good until the next call on any file of this disk: for sendfile."""
-        self._touched = True
         if self._descriptor < 0:
             with _failures_name(self.path):
                 self._disk.open_descriptor(self)
+        else:
+            self._touched = True
         return self._descriptor
 
     def fileno(self) -> int:
         """The same under Python's name for it, raising OSError."""
-        self._touched = True
         if self._descriptor < 0:
             self._disk.open_descriptor(self)
+        else:
+            self._touched = True
         return self._descriptor
 
 
@@ -467,10 +471,10 @@ class SystemDisk:
         self._opens += 1
 
     def _evict(self) -> None:
-        """Close the first file not touched since eviction last passed it (the second-chance rule).
+        """Close the first file not touched again since it was opened or since eviction last passed it.
 
-        A true least-recently-used order would cost every append a move in a linked list; this costs it one
-        store.
+        This is the second-chance rule. A true least-recently-used order would cost every append a move in a
+        linked list, and this costs it one store; nor does a single pass over all files drive out the busy ones.
         """
         while True:
             file = next(iter(self._open))

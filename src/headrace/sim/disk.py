@@ -290,7 +290,9 @@ class SimDisk:
 
     def sync_dir(self, path: str) -> None:
         self.check_power()
-        directory = self._directory(path)
+        directory = self.find(path)
+        if not isinstance(directory, _Directory):
+            raise StorageError(f"{path}: {os.strerror(errno.ENOENT)}")
         self.operate_or_raise(Operation.SYNC_DIR, path)
         self._make_durable(directory, self._pending)
 
@@ -483,13 +485,10 @@ class SimDisk:
 
     def _entry(self, path: str, node: _Node | None) -> _Effect:
         *above, name = _names(path)
-        return _Effect(self._directory("/".join(above)), name, node)
-
-    def _directory(self, path: str) -> _Directory:
-        node = self.find(path)
-        if not isinstance(node, _Directory):
-            raise StorageError(f"{path}: no such directory")
-        return node
+        directory = self.find("/".join(above))
+        if not isinstance(directory, _Directory):
+            raise StorageError(f"{path}: {os.strerror(errno.ENOENT)}")
+        return _Effect(directory, name, node)
 
     def _change(self, *effects: _Effect) -> None:
         for effect in effects:
