@@ -78,6 +78,10 @@ class _Warm:
         self.done: Final = done
 
 
+class _Gone(Exception):
+    """The process has ended, and the request was not sent."""
+
+
 class _Process:
     """One helper process and the socket to it."""
 
@@ -98,7 +102,10 @@ class _Process:
 
     def send(self, message: bytes, descriptor: int) -> None:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", (descriptor,)))
-        sent = self.socket.sendmsg([message], [rights])
+        try:
+            sent = self.socket.sendmsg([message], [rights])
+        except ConnectionError as error:
+            raise _Gone from error
         assert sent == len(message)  # IN_FLIGHT_MAX keeps the buffer far from full.
 
     def receive(self) -> list[tuple[int, int, int]] | None:
@@ -202,8 +209,8 @@ class DiskHelper:
             while self._warm_queue and self._warms_in_flight < WARMS_IN_FLIGHT_MAX:
                 self._send_warm(self._warm_queue[0])
                 self._warm_queue.popleft()
-        except ConnectionError:
-            # The helper died just now. The loop is about to say so; this request is its successor's first.
+        except _Gone:
+            # The loop is about to say so; this request will be the first of the successor.
             return
 
     def _send_sync(self, sync: _Sync) -> None:
@@ -211,8 +218,6 @@ class DiskHelper:
         if error is None and not sync.file.deleted:
             try:
                 self._send(sync, SYNC, 0, 0)
-            except ConnectionError:
-                raise
             except OSError as unsent:
                 error = unsent
             else:
@@ -226,8 +231,6 @@ class DiskHelper:
     def _send_warm(self, warm: _Warm) -> None:
         try:
             self._send(warm, WARM, warm.position, warm.size)
-        except ConnectionError:
-            raise
         except OSError as unsent:
             self._finish_warm(warm, unsent)
         else:
@@ -243,7 +246,7 @@ class DiskHelper:
     def _running_process(self) -> _Process:
         if self._process is None:
             if self._closed:
-                raise OSError(errno.ESHUTDOWN, "the disk helper was stopped")
+                raise OSError(errno.ECANCELED, "the disk helper was stopped")
             if self._deaths_in_a_row >= DEATHS_IN_A_ROW_MAX:
                 raise OSError(errno.EIO, f"the disk helper died {self._deaths_in_a_row} times in a row")
             self._process = _Process(self._command)
