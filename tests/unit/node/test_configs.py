@@ -119,14 +119,22 @@ def test_a_broker_override_must_be_dynamic_and_valid() -> None:
         ({"num.partition": "1"}, "unknown setting num.partition; did you mean num.partitions?"),
         ({"num.io.thread": "1"}, "unknown setting num.io.thread; did you mean num.io.threads?"),
         ({"qqq": "1"}, "unknown setting qqq"),
-        ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
-        ({"authorizer.class.name": "A"}, "authorizer.class.name is not supported, and ignoring it could let through "
-         "what it should stop"),
+        (
+            {"num.partitions": "0"},
+            "Invalid value 0 for configuration num.partitions: Value must be at least 1",
+        ),
+        (
+            {"authorizer.class.name": "A"},
+            "authorizer.class.name is not supported, and ignoring it could let through what it should stop",
+        ),
         ({"node.id": "1", "broker.id": "2"}, "You must set `node.id` to the same value as `broker.id`."),
         ({"log.roll.ms": "0"}, "Invalid value 0 for configuration segment.ms: Value must be at least 1"),
-        ({"log.retention.minutes": "0"}, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
+        (
+            {"log.retention.minutes": "0"},
+            "log.retention.ms must be unlimited (-1) or, equal or greater than 1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_broker_that_cannot_be_configured_says_why(given: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError) as refused:
         BrokerConfig.resolve(given)
