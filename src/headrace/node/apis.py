@@ -39,11 +39,9 @@ class Call(NamedTuple):
     client: Client
 
 
-class Answer(NamedTuple):
-    """A response without its frame: what the shell puts on the wire after length and correlation id."""
-
-    parts: Parts
-    size: int
+# A response without its frame, and its size in bytes: what follows length and correlation id on the wire. A plain
+# tuple, since every request makes one.
+Answer = tuple[Parts, int]
 
 
 Handle = Callable[["Node", Message, Call], Message | Later[Message]]
@@ -77,20 +75,20 @@ API_VERSIONS_UNKNOWN: Final = -1
 
 def framed(answer: Answer, *, api: Api, version: int, correlation_id: int) -> Parts:
     """Length, header and body: ready for the socket."""
+    parts, size = answer
     if version >= api.messages.flexible_since and api.messages.key != API_VERSIONS_KEY:
-        head = _FRAME_TAGGED.pack(answer.size + 5, correlation_id, 0)
+        head = _FRAME_TAGGED.pack(size + 5, correlation_id, 0)
     else:
-        head = _FRAME.pack(answer.size + 4, correlation_id)
-    first = answer.parts[0]
-    if isinstance(first, bytes):
-        answer.parts[0] = head + first
-        return answer.parts
-    return [head, *answer.parts]
+        head = _FRAME.pack(size + 4, correlation_id)
+    first = parts[0]
+    assert isinstance(first, bytes)
+    parts[0] = head + first
+    return parts
 
 
 def answer_of(api: Api, response: Message, version: int) -> Answer:
     body = api.messages.response.encode(response, version)
-    return Answer([body], len(body))
+    return [body], len(body)
 
 
 def handle_message(api: Api, node: "Node", frame: memoryview, position: int, call: Call) -> Answer | Later[Answer]:

@@ -391,7 +391,7 @@ def encode_answer(found: Evaluated, version: int, *, session_id: int, error: int
     text.append(encode_fetch_tail(version))
     joined = b"".join(text)
     parts.append(joined)
-    return Answer(parts, size + len(joined))
+    return parts, size + len(joined)
 
 
 def resolve_entries(node: "Node", request: FetchRequest, version: int) -> list[Entry]:

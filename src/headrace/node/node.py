@@ -27,8 +27,18 @@ from headrace.node.apis import (
 from headrace.node.configs import BrokerConfig, TopicConfig
 from headrace.node.fetching import FetchSessions, ParkedFetch
 from headrace.node.later import Later
+from headrace.node.meters import TICK_US
 from headrace.node.statistics import NodeStatistics
-from headrace.node.topics import DELETING, TOPICS, Partition, Topic, Topics, parse_topic_record, topic_record
+from headrace.node.topics import (
+    DELETING,
+    TOPICS,
+    Partition,
+    Topic,
+    TopicRecord,
+    Topics,
+    parse_topic_record,
+    topic_record,
+)
 from headrace.ports import Clock, Disk, Timers
 from headrace.protocol.header import parse_request_header
 from headrace.storage.data_directory import DataDirectory, Identity
@@ -97,7 +107,7 @@ class Node:
         self.config = config
         self.endpoints: dict[str, Endpoint] = {}
         self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots)
-        self.statistics_collected = NodeStatistics(now_us=clock.mono_us())
+        self.collected = NodeStatistics(now_us=clock.mono_us())
         self._woken: list[ParkedFetch] = []
         self._producer_ids = range(0)
         self._closing = False
@@ -108,24 +118,21 @@ class Node:
         """Open everything. Resolved once what a restart changes (leader epochs) is durable."""
         self.data.begin()
         self._apply_broker_overrides()
-        records = self._adopt_foreign({TopicName(name): text for name, text in self.store.children(TOPICS)})
-        operations: list[Operation] = []
+        records = {TopicName(name): parse_topic_record(text) for name, text in self.store.children(TOPICS)}
+        operations = self._finish_deletions(records)
+        self._adopt_foreign(records)
+        # Offsets that a crash took back must not be given out again under the same epoch.
+        epoch_bump = 0 if self.data.clean else 1
         bytes_scanned = bytes_cut = 0
-        for name, text in records.items():
-            topic_id, overrides, partitions = parse_topic_record(text)
-            # Offsets that a crash took back must not be given out again under the same epoch.
-            bump = 0 if self.data.clean else 1
-            placed = [(epoch + bump, replicas) for epoch, replicas in partitions]
-            record = topic_record(topic_id, overrides, placed)
-            stored = self.store.read(TOPICS + name)
-            if stored is None or stored.value != record:
-                operations.append(Put(TOPICS + name, record))
-            topic = self._make_topic(name, topic_id, overrides)
-            for recovery in self._open_partitions(topic, placed):
+        for name, record in records.items():
+            topic = self._make_topic(name, record.id, record.overrides)
+            for recovery in self._open_partitions(topic, record.partitions, epoch_bump=epoch_bump):
                 bytes_scanned += recovery.bytes_scanned
                 bytes_cut += recovery.bytes_cut
             self.topics.add(topic)
-        self._finish_deletions()
+            stored = self.store.read(TOPICS + name)
+            if stored is None or stored.value != topic.record():
+                operations.append(Put(TOPICS + name, topic.record()))
         self._schedule_upkeep()
         loaded: Later[Loaded] = Later()
         result = Loaded(len(self.topics), self.topics.partition_count(), self.data.clean, bytes_scanned, bytes_cut)
@@ -141,26 +148,39 @@ class Node:
             loaded.resolve(result)
         return loaded
 
-    def _adopt_foreign(self, records: dict[TopicName, str]) -> dict[TopicName, str]:
-        """Topics of the store, and those that only their folders know of."""
-        deleting = {name for name, _ in self.store.children(DELETING)}
+    def _finish_deletions(self, records: Mapping[TopicName, TopicRecord]) -> list[Operation]:
+        """Remove what a crash kept from being removed; what to tell the store.
+
+        A topic made anew under the name of a deleted one may have found the old folders still there.
+        """
+        deleting = [name for name, _ in self.store.children(DELETING)]
+        for partition, topic_id in list(self.data.found_partitions()) if deleting else ():
+            if partition.topic in deleting:
+                record = records.get(partition.topic)
+                if record is None or (topic_id is not None and topic_id != record.id):
+                    self.data.remove_folder(str(partition))
+        return [Delete(DELETING + name) for name in deleting]
+
+    def _adopt_foreign(self, records: dict[TopicName, TopicRecord]) -> None:
+        """Add the topics that only their folders know of."""
         found: dict[TopicName, tuple[TopicId | None, int]] = {}
         for (topic, index), topic_id in self.data.found_partitions():
-            if topic not in records and topic not in deleting:
+            if topic not in records:
                 known_id, count = found.get(topic, (None, 0))
                 found[topic] = (known_id or topic_id, max(count, index + 1))
         for topic, (topic_id, count) in found.items():
             self.events.info("topic adopted", topic=topic, partitions=count)
-            records[topic] = topic_record(
+            records[topic] = TopicRecord(
                 topic_id or topic_id_from(self.random_bytes(16)), {}, [(0, [self.id])] * count
             )
-        return records
 
     def _make_topic(self, name: TopicName, topic_id: TopicId, overrides: dict[str, str]) -> Topic:
         config = TopicConfig.resolve(self.config, overrides)
-        return Topic(name, topic_id, config, overrides, self.statistics_collected.topic(name))
+        return Topic(name, topic_id, config, overrides, self.collected.topic(name))
 
-    def _open_partitions(self, topic: Topic, placed: list[tuple[int, list[int]]]) -> list[Recovery]:
+    def _open_partitions(
+        self, topic: Topic, placed: list[tuple[int, list[int]]], *, epoch_bump: int = 0
+    ) -> list[Recovery]:
         """Open the logs of partitions that the topic does not have yet."""
         recoveries = []
         for index in range(len(topic.partitions), len(placed)):
@@ -169,7 +189,7 @@ class Node:
             log, recovery = self.data.open_log(
                 name, topic.config, topic_id=topic.id, now_ms=self.clock.wall_ms()
             )
-            epoch = max(epoch, log.epochs.latest)
+            epoch = max(epoch, log.epochs.latest) + epoch_bump
             partition = Partition(topic, index, log, leader_epoch=epoch, replicas=replicas)
             log.on_watermark = partial(self._watermark_moved, partition)
             topic.partitions.append(partition)
@@ -284,7 +304,7 @@ class Node:
                 return
             if self.topics.named(topic.name) is topic:
                 self.topics.remove(topic)
-                self.statistics_collected.forget_topic(topic.name)
+                self.collected.forget_topic(topic.name)
                 for partition in topic.partitions:
                     partition.notify(1 << 30)  # Parked readers learn that it is gone.
                 self._remove_folders(topic)
@@ -312,26 +332,36 @@ class Node:
         delay_us = topic.config.file_delete_delay_ms * 1000
         self.timers.at(self.clock.mono_us() + delay_us, remove)
 
-    def _finish_deletions(self) -> None:
-        for name, count in list(self.store.children(DELETING)):
-            if self.topics.named(name) is None:
-                for index in range(int(count)):
-                    self.data.remove_folder(str(TopicPartition(TopicName(name), index)))
-            self.store.multi_then([Delete(DELETING + name)], lambda error: None)
+    def accepted(self, topic: Topic) -> TopicRecord:
+        """The topic as the store has it, changes under way included; ApiError where it is being deleted.
+
+        What is changed next is changed from here: two changes under way must not undo each other, and none may
+        bring a deleted topic back.
+        """
+        stored = self.store.read(TOPICS + topic.name)
+        if stored is not None:
+            record = parse_topic_record(stored.value)
+            if record.id == topic.id:
+                return record
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
     def add_partitions(self, topic: Topic, assignment: list[list[int]]) -> Later[ApiError | None]:
+        """Further partitions, onto those that the topic has been accepted with."""
         added: Later[ApiError | None] = Later()
-        placed = [(partition.leader_epoch, partition.replicas) for partition in topic.partitions]
-        placed += [(0, replicas) for replicas in assignment]
+        record = self.accepted(topic)
+        placed = record.partitions + [(0, replicas) for replicas in assignment]
 
         def stored(error: HeadraceError | None) -> None:
-            if error is not None:
-                added.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+            try:
+                if error is not None:
+                    raise error
+                self._open_partitions(topic, placed)
+            except HeadraceError as failure:
+                added.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)))
                 return
-            self._open_partitions(topic, placed)
             added.resolve(None)
 
-        self.store.multi_then([Put(TOPICS + topic.name, topic_record(topic.id, topic.overrides, placed))], stored)
+        self.store.multi_then([Put(TOPICS + topic.name, topic_record(topic.id, record.overrides, placed))], stored)
         return added
 
     def configure_topic(self, topic: Topic, overrides: dict[str, str]) -> Later[ApiError | None]:
@@ -347,7 +377,7 @@ class Node:
             self._set_config(topic, config)
             configured.resolve(None)
 
-        placed = [(partition.leader_epoch, partition.replicas) for partition in topic.partitions]
+        placed = self.accepted(topic).partitions
         self.store.multi_then([Put(TOPICS + topic.name, topic_record(topic.id, overrides, placed))], stored)
         return configured
 
@@ -419,6 +449,7 @@ class Node:
         self._every(config.log_retention_check_interval_ms, self.delete_expired)
         self._every(config.log_flush_offset_checkpoint_interval_ms, self.data.checkpoint)
         self._every(config.producer_id_expiration_check_interval_ms, self._expire_producers)
+        self._every(TICK_US // 1000, lambda: self.collected.settle(now_us=self.clock.mono_us()))
 
     def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
         def again() -> None:

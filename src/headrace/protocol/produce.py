@@ -7,7 +7,7 @@ nothing is made per record. `protocol.messages.produce` has the same shapes as a
 
 import struct
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from headrace.errors import ProtocolError
 from headrace.protocol.primitives import read_unsigned_varint, skip_tagged_fields
@@ -29,20 +29,12 @@ PartitionRecords = tuple[int, memoryview | None]
 TopicRecords = tuple[bytes, list[PartitionRecords]]
 
 
-class ProduceRequest(NamedTuple):
-    transactional_id: bytes | None
-    acks: int
-    timeout_ms: int
-    topics: list[TopicRecords]
-
-
-class PartitionAnswer(NamedTuple):
-    partition: int
-    error: int
-    base_offset: int
-    append_time_ms: int
-    start_offset: int
-    message: str | None = None
+# Plain tuples: naming their fields would cost as much as parsing them.
+# Transactional id, acks, timeout in ms, topics.
+ProduceRequest = tuple[bytes | None, int, int, list[TopicRecords]]
+# Partition, error, base offset, append time in ms, start offset, message.
+PartitionAnswer = tuple[int, int, int, int, int, str | None]
+TopicAnswers = tuple[bytes, list[PartitionAnswer]]
 
 
 def parse_produce(frame: memoryview, position: int, version: int) -> ProduceRequest:
@@ -90,7 +82,7 @@ def _parse_old(frame: memoryview, position: int) -> ProduceRequest:
             partitions.append((index, frame[position : position + size]))
             position += size
         topics.append((topic, partitions))
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+    return transactional_id, acks, timeout_ms, topics
 
 
 def _parse_flexible(frame: memoryview, position: int, version: int) -> ProduceRequest:
@@ -132,14 +124,14 @@ def _parse_flexible(frame: memoryview, position: int, version: int) -> ProduceRe
         topics.append((topic, partitions))
         position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
     skip_tagged_fields(frame, position)
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+    return transactional_id, acks, timeout_ms, topics
 
 
-def encode_produce_response(topics: list[tuple[bytes, list[PartitionAnswer]]], version: int) -> bytes:
+def encode_produce_response(topics: list[TopicAnswers], version: int) -> bytes:
     return _encode_flexible(topics, version) if version >= FLEXIBLE_SINCE else _encode_old(topics, version)
 
 
-def _encode_old(topics: list[tuple[bytes, list[PartitionAnswer]]], version: int) -> bytes:
+def _encode_old(topics: list[TopicAnswers], version: int) -> bytes:
     out = bytearray(_INT32.pack(len(topics)))
     for topic, partitions in topics:
         out += _INT16.pack(len(topic)) + topic + _INT32.pack(len(partitions))
@@ -159,7 +151,7 @@ def _encode_old(topics: list[tuple[bytes, list[PartitionAnswer]]], version: int)
     return bytes(out)
 
 
-def _encode_flexible(topics: list[tuple[bytes, list[PartitionAnswer]]], version: int) -> bytes:
+def _encode_flexible(topics: list[TopicAnswers], version: int) -> bytes:
     out = bytearray(varint(len(topics) + 1))
     for topic, partitions in topics:
         if version < TOPIC_IDS_SINCE:

@@ -43,13 +43,12 @@ _IOV_MAX: Final = 64
 class _Slot:
     """The place of one answer in the order of requests."""
 
-    __slots__ = ("key", "parts", "ready_ns", "started_ns")
+    __slots__ = ("key", "parked_us", "parts")
 
-    def __init__(self, key: int, started_ns: int) -> None:
+    def __init__(self, key: int, parked_us: int) -> None:
         self.key = key
         self.parts: Parts | None = None
-        self.started_ns = started_ns
-        self.ready_ns = 0
+        self.parked_us = parked_us
 
 
 class Connection:
@@ -65,8 +64,12 @@ class Connection:
         "_out",
         "_out_bytes",
         "_pending",
+        "_queued_total",
+        "_readable_us",
+        "_sent_total",
         "_shell",
         "_socket",
+        "_unsent",
         "_view",
         "_warming",
         "client",
@@ -93,6 +96,11 @@ class Connection:
         self._pending: deque[_Slot] = deque()
         self._out: deque[bytes | tuple[SystemFile, int, int]] = deque()
         self._out_bytes = 0
+        # Where each answer ends in all that was ever queued here: total, size, API key, when it was ready.
+        self._unsent: deque[tuple[int, int, int, int]] = deque()
+        self._queued_total = 0
+        self._sent_total = 0
+        self._readable_us = 0
         self._is_reading = False
         self._is_writing = False
         self._warming = False
@@ -102,6 +110,7 @@ class Connection:
 
     def _on_readable(self) -> None:
         shell = self._shell
+        self._readable_us = monotonic_ns() // 1000
         try:
             if self._view is not None:
                 self._receive_rest(shell)
@@ -119,7 +128,7 @@ class Connection:
             self._give_up()
         except OSError:
             self.close()
-        self.last_progress_us = shell.clock.mono_us()
+        self.last_progress_us = self._readable_us
         shell.finish_turn()
 
     def _receive_rest(self, shell: "Shell") -> None:
@@ -194,34 +203,34 @@ class Connection:
 
     def _handle(self, frame: memoryview) -> None:
         shell = self._shell
-        started_ns = monotonic_ns()
-        key = frame[1] if len(frame) > 1 else 0
+        began_us = monotonic_ns() // 1000
         answer = shell.node.handle(frame, self.client)
-        ended_ns = monotonic_ns()
-        shell.record_handled(key, len(frame), ended_ns - started_ns, started_ns)
+        ended_us = monotonic_ns() // 1000
+        key = frame[1]  # The lower byte of the API key: every key that is served is below 256.
+        shell.collected.handled(key, began_us, began_us - self._readable_us, ended_us - began_us, len(frame))
         if self.requests == 0:
             self._frame_bytes_max = shell.frame_bytes_max
         self.requests += 1
         if answer is None:
             return
         if isinstance(answer, Later):
-            slot = _Slot(key, ended_ns)
+            slot = _Slot(key, ended_us)
             self._pending.append(slot)
             answer.then(lambda parts: self._on_answer(slot, parts))
             if len(self._pending) >= _PENDING_MAX:
                 self._pause_reading()
         elif self._pending:
-            slot = _Slot(key, ended_ns)
+            slot = _Slot(key, ended_us)
             slot.parts = answer
             self._pending.append(slot)
         else:
-            self._queue(answer)
+            self._queue(answer, key, ended_us)
 
     # --- Writing ---------------------------------------------------------------------------------------------
 
     def _on_answer(self, slot: _Slot, parts: Parts) -> None:
         slot.parts = parts
-        self._shell.record_parked(slot.key, monotonic_ns() - slot.started_ns)
+        self._shell.collected.parked(slot.key, monotonic_ns() // 1000 - slot.parked_us)
         if self.closed or self._pending[0] is not slot:
             return
         self._drain_pending()
@@ -231,18 +240,34 @@ class Connection:
     def _drain_pending(self) -> None:
         pending = self._pending
         while pending and (parts := pending[0].parts) is not None:
-            pending.popleft()
-            self._queue(parts)
+            slot = pending.popleft()
+            self._queue(parts, slot.key, monotonic_ns() // 1000)
         if not self._is_reading:
             self._resume_reading()
 
-    def _queue(self, parts: Parts) -> None:
-        size = 0
+    def _queue(self, parts: Parts, key: int, ready_us: int) -> None:
+        held = size = 0
         for part in parts:
-            size += len(part) if isinstance(part, bytes) else 0
+            if isinstance(part, bytes):
+                held += len(part)
+            else:
+                size += part[2]
+        size += held
         self._out.extend(parts)  # type: ignore[arg-type]
-        self._out_bytes += size
-        self._shell.budget.claim(size)
+        self._out_bytes += held
+        self._queued_total += size
+        self._unsent.append((self._queued_total, size, key, ready_us))
+        self._shell.budget.claim(held)
+
+    def _note_sent(self, sent: int) -> None:
+        """Tell how long the answers took that have now left whole."""
+        self._sent_total = sent_total = self._sent_total + sent
+        unsent = self._unsent
+        if unsent and unsent[0][0] <= sent_total:
+            now_us = monotonic_ns() // 1000
+            while unsent and unsent[0][0] <= sent_total:
+                _, size, key, ready_us = unsent.popleft()
+                self._shell.collected.sent(key, now_us - ready_us, size)
 
     def send(self) -> None:
         """Called by the shell at the end of a turn."""
@@ -307,6 +332,7 @@ class Connection:
             sent = self._socket.sendmsg(batch, (), more)
         except (BlockingIOError, InterruptedError):
             return -1
+        self._note_sent(sent)
         left = sent
         for data in batch:
             part = out[0]
@@ -349,6 +375,7 @@ class Connection:
         if sent == 0:
             raise ConnectionError(f"{file.path} ends before {position + size}")
         self._shell.sendfile_bytes += sent
+        self._note_sent(sent)
         if sent == size:
             self._out.popleft()
         else:

@@ -8,7 +8,7 @@ import asyncio
 import errno
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from headrace.errors import ConfigError
@@ -16,8 +16,10 @@ from headrace.node.apis import Client
 from headrace.node.configs import BrokerConfig
 from headrace.node.node import Endpoint, Events, Node
 from headrace.ports import Clock
+from headrace.server.config import ListenerConfig
 from headrace.server.connection import Connection
 from headrace.server.memory import FrameBuffers, MemoryBudget
+from headrace.server.options import HostPort
 
 _SCRATCH_BYTES: Final = 512 << 10
 _ACCEPTS_PER_TURN_MAX: Final = 64
@@ -26,13 +28,6 @@ _ACCEPT_RETRY_S: Final = 0.1
 _MEMORY_STALL_S: Final = 0.2
 _SWEEP_S: Final = 1.0
 _LAG_TICK_S: Final = 0.1
-
-
-class Listener(NamedTuple):
-    name: str
-    host: str
-    port: int
-    advertised: Endpoint | None
 
 
 class ShellStatistics(NamedTuple):
@@ -58,8 +53,10 @@ class Shell:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         events: Events,
+        connections_per_address: Mapping[str, int],
     ) -> None:
         self.node = node
+        self.collected = node.collected
         self.loop = loop
         self.clock = clock
         self.events = events
@@ -74,6 +71,7 @@ class Shell:
         self._idle_us_max = config.connections_max_idle_ms * 1000
         self._connections_max = config.max_connections
         self._connections_per_address_max = config.max_connections_per_ip
+        self._connections_per_address = connections_per_address
         self._connections: dict[Connection, None] = {}
         self._by_address: Counter[str] = Counter()
         self._listening: list[socket.socket] = []
@@ -81,6 +79,7 @@ class Shell:
         self._is_finishing = False
         self._stall_check: asyncio.TimerHandle | None = None
         self._sweeper: asyncio.TimerHandle | None = None
+        self._ticker: asyncio.TimerHandle | None = None
         self.sendfile_bytes = 0
         self.protocol_errors = 0
         self._accepted = self._refused = self._shed = self._idled = 0
@@ -88,19 +87,19 @@ class Shell:
 
     # --- Listening -------------------------------------------------------------------------------------------
 
-    def listen(self, listeners: list[Listener]) -> list[Endpoint]:
+    def listen(self, listeners: Sequence[ListenerConfig]) -> list[HostPort]:
         """Bind and tell the node what to advertise; where each listener really is."""
         bound = []
         for listener in listeners:
             sock = _bind(listener, self._backlog)
             self._listening.append(sock)
             port = sock.getsockname()[1]
-            advertised = listener.advertised or Endpoint(_reachable(listener.host), port)
+            advertised = listener.advertise or HostPort(_reachable(listener.listen.host), port)
             self.node.endpoints[listener.name] = Endpoint(advertised.host, advertised.port or port)
-            bound.append(Endpoint(listener.host or "0.0.0.0", port))
+            bound.append(HostPort(listener.listen.host or "0.0.0.0", port))
         return bound
 
-    def accept_clients(self, listeners: list[Listener]) -> None:
+    def accept_clients(self, listeners: Sequence[ListenerConfig]) -> None:
         """From here on clients are served."""
         for listener, sock in zip(listeners, self._listening, strict=True):
             self.loop.add_reader(sock, self._on_connect, sock, listener.name)
@@ -122,10 +121,8 @@ class Shell:
                 self.loop.call_later(_ACCEPT_RETRY_S, self._accept_again, sock, listener)
                 return
             host = str(address[0])
-            if (
-                len(self._connections) >= self._connections_max
-                or self._by_address[host] >= self._connections_per_address_max
-            ):
+            per_address_max = self._connections_per_address.get(host, self._connections_per_address_max)
+            if len(self._connections) >= self._connections_max or self._by_address[host] >= per_address_max:
                 self._refused += 1
                 client.close()
                 continue
@@ -209,12 +206,6 @@ class Shell:
 
     # --- Statistics ------------------------------------------------------------------------------------------
 
-    def record_handled(self, key: int, size: int, local_ns: int, started_ns: int) -> None:
-        """One request handled."""
-
-    def record_parked(self, key: int, parked_ns: int) -> None:
-        """One request answered after a wait."""
-
     def statistics(self) -> ShellStatistics:
         memory = self.budget.statistics()
         lag_us, self._lag_us_max = self._lag_us_max, 0
@@ -233,7 +224,7 @@ class Shell:
         )
 
     def close(self) -> None:
-        for handle in (self._stall_check, self._sweeper, getattr(self, "_ticker", None)):
+        for handle in (self._stall_check, self._sweeper, self._ticker):
             if handle is not None:
                 handle.cancel()
         for sock in self._listening:
@@ -244,17 +235,17 @@ class Shell:
             connection.close()
 
 
-def _bind(listener: Listener, backlog: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+def _bind(listener: ListenerConfig, backlog: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listener.listen.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((listener.host, listener.port))
+        sock.bind(listener.listen)
         sock.listen(backlog)
     except OSError as error:
         sock.close()
         raise ConfigError(
-            f"cannot listen on {listener.host}:{listener.port}: {error.strerror or error}; "
+            f"cannot listen on {listener.listen}: {error.strerror or error}; "
             "choose another with --listen HOST:PORT (port 0 picks a free one)"
         ) from error
     sock.setblocking(False)

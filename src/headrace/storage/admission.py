@@ -28,10 +28,7 @@ ZSTD_SINCE_PRODUCE_VERSION: Final = 7
 def admit(
     records: memoryview, *, produce_version: int, message_bytes_max: int, timestamp_max: int, timestamp_min: int
 ) -> BatchHeader:
-    """The header of the one whole batch in `records`, or an ApiError.
-
-    A plain tuple is made into a `BatchHeader` by the caller's eye only: `_make` is the cheapest way to one.
-    """
+    """The header of the one whole batch in `records`, or an ApiError."""
     size = len(records)
     if size < HEADER_BYTES:
         if size > LENGTH_END + 4 and records[16] < MAGIC:
@@ -41,7 +38,8 @@ def admit(
             ErrorCode.INVALID_RECORD if size < LENGTH_END + 5 else ErrorCode.CORRUPT_MESSAGE,
             f"Produce requests with version {produce_version} must have at least one record batch per partition",
         )
-    header = BatchHeader._make(HEADER.unpack_from(records))
+    # The cheapest way from a plain tuple to a named one.
+    header = tuple.__new__(BatchHeader, HEADER.unpack_from(records))
     (base_offset, length, _, magic, crc, attributes, last_delta, _, max_timestamp, producer, _, sequence, count) = (
         header
     )

@@ -3,11 +3,12 @@
 `.index` maps an offset (relative to the segment) to the position of the batch that ends with it; `.timeindex` maps
 a timestamp to the offset by which it was reached. Entries rise strictly in the offset index.
 
-Only the tail is in memory, so that memory does not grow with the data: older entries are found by binary search in
-the file. Entries are written in bulk; those not written when the process dies are rebuilt by recovery, which reads
+Only the tail is in memory, so that memory does not grow with the data, and beside it the block of older entries that
+was read last: a reader of old data moves through one block after the other. Entries are written in bulk; those not written when the process dies are rebuilt by recovery, which reads
 every segment that was not known to be on disk.
 """
 
+import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable
@@ -25,6 +26,7 @@ TIME_ENTRY: Final = Struct(">qi")
 # Entries kept in memory behind the end: 1,024 of them reach back 4 MiB at least.
 _TAIL_ENTRIES: Final = 1024
 _PENDING_ENTRIES_MAX: Final = 512
+_BLOCK_ENTRIES: Final = 512
 
 
 class _EntryFile:
@@ -65,6 +67,24 @@ class _EntryFile:
                 low = middle + 1
         return low
 
+    def block_before(
+        self, beyond: Callable[[tuple[int, int]], bool], *, end: int
+    ) -> tuple["array[int]", "array[int]"]:
+        """Both columns of the last block that does not begin `beyond`; of the first one if all do."""
+        low, high = 0, (end + _BLOCK_ENTRIES - 1) // _BLOCK_ENTRIES
+        while low < high:
+            middle = (low + high) // 2
+            if beyond(self.at(middle * _BLOCK_ENTRIES)):
+                high = middle
+            else:
+                low = middle + 1
+        first = max(low - 1, 0) * _BLOCK_ENTRIES
+        count = min(_BLOCK_ENTRIES, end - first)
+        columns = array("i", self.file().read(first * self._entry.size, count * self._entry.size))
+        if sys.byteorder == "little":
+            columns.byteswap()
+        return columns[0::2], columns[1::2]
+
     def truncate(self, count: int) -> None:
         if self._file is not None:
             self._file.truncate(count * self._entry.size)
@@ -72,15 +92,17 @@ class _EntryFile:
 
 
 class OffsetIndex:
-    __slots__ = ("_entries", "_offsets", "_pending", "_positions", "_tail_first")
+    __slots__ = ("_block_offsets", "_block_positions", "_entries", "_offsets", "_pending", "_positions", "_tail_first")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._entries = _EntryFile(disk, path, OFFSET_ENTRY)
         self._pending: list[tuple[int, int]] = []
         # The tail: entries from number `_tail_first` on, pending ones included.
         self._tail_first = self._entries.count
-        self._offsets = array("q")
-        self._positions = array("q")
+        self._offsets = array("i")
+        self._positions = array("i")
+        self._block_offsets = array("i")
+        self._block_positions = array("i")
 
     @property
     def count(self) -> int:
@@ -101,16 +123,30 @@ class OffsetIndex:
         offsets = self._offsets
         if offsets and relative_offset >= offsets[0]:
             return self._positions[bisect_right(offsets, relative_offset) - 1]
-        index = self._entries.first_index_where(lambda e: e[0] > relative_offset, end=self._tail_first)
-        return self._entries.at(index - 1)[1] if index else 0
+        if not self._tail_first:
+            return 0
+        offsets = self._block_offsets
+        if not offsets or not offsets[0] <= relative_offset < offsets[-1]:
+            self._read_block(lambda entry: entry[0] > relative_offset)
+        index = bisect_right(self._block_offsets, relative_offset)
+        return self._block_positions[index - 1] if index else 0
 
     def boundary(self, position: int) -> int:
         """The last known start of a batch at or before `position`; 0 where none is known."""
         positions = self._positions
         if positions and position >= positions[0]:
             return positions[bisect_right(positions, position) - 1]
-        index = self._entries.first_index_where(lambda e: e[1] > position, end=self._tail_first)
-        return self._entries.at(index - 1)[1] if index else 0
+        if not self._tail_first:
+            return 0
+        positions = self._block_positions
+        if not positions or not positions[0] <= position < positions[-1]:
+            self._read_block(lambda entry: entry[1] > position)
+        index = bisect_right(self._block_positions, position)
+        return self._block_positions[index - 1] if index else 0
+
+    def _read_block(self, beyond: Callable[[tuple[int, int]], bool]) -> None:
+        """Read the block before the first one that begins `beyond`."""
+        self._block_offsets, self._block_positions = self._entries.block_before(beyond, end=self._tail_first)
 
     def last(self) -> tuple[int, int] | None:
         if self._offsets:
@@ -133,8 +169,10 @@ class OffsetIndex:
         keep = self._entries.first_index_where(lambda e: e[0] >= relative_offset, end=self._entries.count)
         self._entries.truncate(keep)
         self._tail_first = keep
-        self._offsets = array("q")
-        self._positions = array("q")
+        self._offsets = array("i")
+        self._positions = array("i")
+        self._block_offsets = array("i")
+        self._block_positions = array("i")
 
     def file(self) -> File:
         return self._entries.file()

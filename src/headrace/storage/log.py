@@ -111,7 +111,6 @@ class PartitionLog:
         assert segments
         self._disk = disk
         self.directory = directory
-        self.config = config
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self._active = segments[-1]
@@ -125,6 +124,7 @@ class PartitionLog:
         self._recent: dict[int, int] = {}
         # Set by the owner: told when the high watermark moves outside an append.
         self.on_watermark: Callable[[], None] = lambda: None
+        self._take_config(config)
         # The visible end: offset, and where that is. Readers never pass it.
         visible = self._flusher.flushed_offset if config.flush_before_expose else end_offset
         self.high_watermark = max(visible, start_offset)
@@ -136,7 +136,6 @@ class PartitionLog:
         """Place an admitted batch at the end. The memory of `batch` is changed, and free again on return."""
         if self.offline is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory} is offline: {self.offline}")
-        config = self.config
         last_delta = header.last_offset_delta
         producer_id = header.producer_id
         last_sequence = -1
@@ -149,14 +148,14 @@ class PartitionLog:
                 last_sequence=last_sequence,
             )
             if written is not None:
-                stamp = written.timestamp if config.log_append_time else -1
+                stamp = written.timestamp if self._append_time else -1
                 return Duplicate(written.base_offset, written.last_offset, stamp)
         base_offset = self.end_offset
         last_offset = base_offset + last_delta
         max_timestamp = header.max_timestamp
         append_time_ms = -1
         write_placement(batch, base_offset=base_offset, leader_epoch=leader_epoch)
-        if config.log_append_time:
+        if self._append_time:
             write_append_time(batch, attributes=header.attributes, now_ms=now_ms)
             max_timestamp = append_time_ms = now_ms
         try:
@@ -165,13 +164,15 @@ class PartitionLog:
                 batch,
                 last_offset=last_offset,
                 max_timestamp=max_timestamp,
-                index_interval_bytes=config.index_interval_bytes,
+                index_interval_bytes=self._index_interval_bytes,
             )
         except DiskFull:
             raise
         except StorageError as error:
             self.fail(error)
             raise
+        if position == 0:
+            self._find_ripe_time()
         recent = self._recent
         if len(recent) >= _RECENT_MAX:
             recent.clear()
@@ -190,7 +191,7 @@ class PartitionLog:
                 offset_delta=last_delta,
                 timestamp=max_timestamp,
             )
-        if not config.flush_before_expose:
+        if not self._flush_before_expose:
             self.high_watermark = self.end_offset
             self._watermark_base = segment.base_offset
             self._watermark_position = segment.log.size
@@ -199,25 +200,22 @@ class PartitionLog:
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
         """The active segment, or a new one where the batch must not join it."""
         active = self._active
-        if active.size == 0 or (
-            active.size + size <= self.config.segment_bytes
+        if active.log.size == 0 or (
+            active.log.size + size <= self._segment_bytes_max
             and last_offset - active.base_offset <= _RELATIVE_OFFSET_MAX
-            and not self._is_ripe(max_timestamp, now_ms)
+            and active.index_entries < self._index_entries_max
+            and (max_timestamp if self._ripens_by_event_time else now_ms) <= self._ripe_ms
         ):
             return active
         self.roll(now_ms=now_ms)
         return self._active
 
-    def _is_ripe(self, max_timestamp: int, now_ms: int) -> bool:
-        """Whether the active segment has covered its time, in event time where it has any, or its index is full."""
+    def _find_ripe_time(self) -> None:
+        """When the active segment will have covered its time: in event time where it has any."""
         active = self._active
-        first = active.first_timestamp
-        if first is None:
-            first = active.learn_first_timestamp()
-        since = first if first != NO_TIMESTAMP else active.created_ms
-        age_ms = (max_timestamp if first != NO_TIMESTAMP else now_ms) - since
-        config = self.config
-        return age_ms > config.segment_ms or active.offsets.count * 8 + 8 > config.segment_index_bytes
+        first = active.learn_first_timestamp()
+        self._ripens_by_event_time = first != NO_TIMESTAMP
+        self._ripe_ms = (first if self._ripens_by_event_time else active.created_ms) + self.config.segment_ms
 
     def roll(self, *, now_ms: int) -> None:
         """Seal the active segment and go on in a new one that starts at the end."""
@@ -233,6 +231,7 @@ class PartitionLog:
         self._active = segment
         self._directory_dirty = True
         self._recent.clear()
+        self._find_ripe_time()
         # What is sealed goes to disk soon, so that recovery never has to read much.
         self.flush_then(self.end_offset, _ignore)
 
@@ -241,9 +240,19 @@ class PartitionLog:
         if self.offline is None:
             self.offline = error
 
+    def _take_config(self, config: LogConfig) -> None:
+        self.config = config
+        # Copied, because an append asks for each of them.
+        self._append_time = config.log_append_time
+        self._flush_before_expose = config.flush_before_expose
+        self._segment_bytes_max = config.segment_bytes
+        self._index_interval_bytes = config.index_interval_bytes
+        self._index_entries_max = config.segment_index_bytes // OFFSET_ENTRY.size
+        self._find_ripe_time()
+
     def configure(self, config: LogConfig) -> None:
         """Obey other settings from now on. What was hidden until flushed is shown once that is no longer asked."""
-        self.config = config
+        self._take_config(config)
         if not config.flush_before_expose and self.high_watermark < self.end_offset:
             self.advance_high_watermark(self.end_offset)
             self.on_watermark()

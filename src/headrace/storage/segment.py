@@ -47,6 +47,7 @@ class Segment:
         "created_ms",
         "directory",
         "first_timestamp",
+        "index_entries",
         "log",
         "max_timestamp",
         "max_timestamp_offset",
@@ -65,6 +66,7 @@ class Segment:
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self.first_timestamp: int | None = None
+        self.index_entries = 0
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
 
@@ -117,6 +119,7 @@ class Segment:
         if self.bytes_since_index > index_interval_bytes:
             self.offsets.append(last_offset - self.base_offset, position)
             self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+            self.index_entries += 1
             self.bytes_since_index = 0
         self.bytes_since_index += size
 
@@ -135,6 +138,7 @@ class Segment:
         self.offsets.truncate(0)
         self.times.truncate(0)
         self.bytes_since_index = 0
+        self.index_entries = 0
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = self.base_offset
         self.first_timestamp = None

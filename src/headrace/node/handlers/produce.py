@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.node.node import Node
 
 LONG_MAX: Final = 2**63 - 1
-Answers = list[tuple[bytes, list[PartitionAnswer]]]
+Answers = list[wire.TopicAnswers]
 
 
 class _FlushWait:
@@ -41,9 +41,8 @@ class _FlushWait:
         def flushed(error: StorageError | None) -> None:
             if error is not None:
                 rows = self._answers[topic_at][1]
-                rows[partition_at] = _failed(
-                    rows[partition_at].partition, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-                )
+                failure = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+                rows[partition_at] = _failed(rows[partition_at][0], failure)
             self.release()
 
         partition.log.flush_then(end_offset, flushed)
@@ -75,12 +74,8 @@ def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> An
                 failed = True
                 rows.append(_failed(index, error))
                 continue
-            rows.append(
-                PartitionAnswer(
-                    index, 0, written.base_offset, written.append_time_ms, partition.log.start_offset
-                )
-            )
             log = partition.log
+            rows.append((index, 0, written.base_offset, written.append_time_ms, log.start_offset, None))
             if log.unflushed_messages >= topic.config.flush_messages:
                 if waiting is None:
                     waiting = _FlushWait(answers, version)
@@ -145,12 +140,12 @@ def _missing(topic: Topic | None, version: int) -> ApiError:
 
 
 def _failed(index: int, error: ApiError) -> PartitionAnswer:
-    return PartitionAnswer(index, error.code, -1, -1, -1, error.message)
+    return index, error.code, -1, -1, -1, error.message
 
 
 def _encode(answers: Answers, version: int) -> Answer:
     body = wire.encode_produce_response(answers, version)
-    return Answer([body], len(body))
+    return [body], len(body)
 
 
 def _ignore(error: StorageError | None) -> None:
