@@ -1,0 +1,168 @@
+"""How a command reaches a cluster, any cluster: the options that all share, and clients made from them.
+
+`@connected` gives a command its `Connection` and the options that make one. The client library is imported
+when a client is made, so that `--help` does not wait for it.
+"""
+
+import functools
+import inspect
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
+
+import typer
+
+from headrace.cli.client_properties import parse_pairs, parse_properties, translate_java
+from headrace.cli.output import CommandError, note
+from headrace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Producer
+    from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
+_METADATA_STEP_S: Final = 1.0
+
+P = ParamSpec("P")
+
+
+@dataclass(slots=True)
+class Connection:
+    """What librdkafka is told about a cluster, and the last trouble that it told of."""
+
+    settings: dict[str, str]
+    timeout_s: float
+    _trouble: "KafkaError | None" = field(default=None, init=False)
+    _admin: "AdminClient | None" = field(default=None, init=False)
+
+    @property
+    def bootstrap(self) -> str:
+        return self.settings["bootstrap.servers"]
+
+    def admin(self) -> "AdminClient":
+        """One for the life of the connection: answers of a client that was let go of never come."""
+        from confluent_kafka.admin import AdminClient
+
+        if self._admin is None:
+            self._admin = AdminClient(self._settings({}))
+            self.cluster_metadata(self._admin)
+        return self._admin
+
+    def producer(self, more: Mapping[str, Any]) -> "Producer":
+        from confluent_kafka import Producer
+
+        return Producer(self._settings(more))
+
+    def consumer(self, more: Mapping[str, Any]) -> "Consumer":
+        from confluent_kafka import Consumer
+
+        return Consumer(self._settings(more))
+
+    def cluster_metadata(
+        self, client: "AdminClient | Producer | Consumer", topic: str | None = None
+    ) -> "ClusterMetadata":
+        """What the cluster is, asked until the timeout; at once an error where nobody listens."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        deadline_s = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                asked = {} if topic is None else {"topic": topic}
+                return client.list_topics(timeout=_METADATA_STEP_S, **asked)
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code not in {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}:
+                    raise
+            client.poll(0)  # Troubles are told from in here.
+            if self._trouble is not None or time.monotonic() >= deadline_s:
+                raise CommandError(f"cannot reach {self.bootstrap}: {self._trouble_text()}")
+
+    def _settings(self, more: Mapping[str, Any]) -> dict[str, Any]:
+        # What the user said wins over what the command wants.
+        return {"log_level": 0, "error_cb": self._note_trouble, **more, **self.settings}
+
+    def _note_trouble(self, error: "KafkaError") -> None:
+        self._trouble = error
+
+    def _trouble_text(self) -> str:
+        if self._trouble is None:
+            return f"no answer within {self.timeout_s:g} s"
+        # "host:port/bootstrap: Connect to ... failed: Connection refused (after 0ms in state CONNECT)"
+        return self._trouble.str().split(" (after ")[0].rpartition("/bootstrap: ")[2]
+
+
+_PANEL: Final = "Connection"
+_BOOTSTRAP = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        envvar="HEADRACE_BOOTSTRAP",
+        metavar="HOST:PORT,...",
+        help="Where the cluster is; any Kafka will do.",
+        rich_help_panel=_PANEL,
+    ),
+]
+_COMMAND_CONFIG = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        metavar="FILE",
+        help="A properties file of client settings, such as Kafka's own tools take.",
+        rich_help_panel=_PANEL,
+    ),
+]
+_PROPERTIES = Annotated[
+    list[str],
+    typer.Option(
+        "-X", metavar="KEY=VALUE", help="One librdkafka setting. May be repeated.", rich_help_panel=_PANEL
+    ),
+]
+_TIMEOUT = Annotated[
+    float,
+    typer.Option(
+        "--timeout", metavar="SECONDS", help="How long to wait for an answer.", rich_help_panel=_PANEL
+    ),
+]
+_NAMED_ONLY = inspect.Parameter.KEYWORD_ONLY
+_PARAMETERS: Final = (
+    inspect.Parameter("bootstrap", _NAMED_ONLY, default=DEFAULT_BOOTSTRAP, annotation=_BOOTSTRAP),
+    inspect.Parameter("command_config", _NAMED_ONLY, default=None, annotation=_COMMAND_CONFIG),
+    inspect.Parameter("properties", _NAMED_ONLY, default=[], annotation=_PROPERTIES),
+    inspect.Parameter("timeout_s", _NAMED_ONLY, default=10.0, annotation=_TIMEOUT),
+)
+
+
+def connect(
+    *, bootstrap: str, command_config: Path | None, properties: list[str], timeout_s: float
+) -> Connection:
+    """The file first, then the bootstrap address, then single settings: the more particular wins."""
+    settings: dict[str, str] = {}
+    if command_config is not None:
+        try:
+            settings, left_out = translate_java(parse_properties(command_config.read_text()))
+        except ConfigError as error:
+            raise CommandError(f"{command_config}: {error}") from error
+        if left_out:
+            note(f"{command_config}: not used here: {', '.join(left_out)}")
+    if bootstrap != DEFAULT_BOOTSTRAP or "bootstrap.servers" not in settings:
+        settings["bootstrap.servers"] = bootstrap
+    return Connection(settings | parse_pairs(properties, option="-X"), timeout_s)
+
+
+def connected(command: Callable[Concatenate[Connection, P], None]) -> Callable[..., None]:
+    """A command for typer, with the connection options after its own."""
+    own = list(inspect.signature(command).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        shared = {parameter.name: values.pop(parameter.name) for parameter in _PARAMETERS}
+        command(connect(**shared), **values)  # type: ignore[call-arg]  # Typer fills them by name.
+
+    parameters = [*(one.replace(kind=_NAMED_ONLY) for one in own), *_PARAMETERS]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run

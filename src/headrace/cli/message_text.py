@@ -1,0 +1,179 @@
+"""Messages as text: the templates and the JSON lines that `consume` writes and `produce` reads back.
+
+JSON carries any message without loss: bytes that are UTF-8 are a string, others are `{"base64": "..."}`, and
+null is null. Pure functions on bytes; who moves the messages is not known here.
+"""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from headrace.errors import ConfigError
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Message(NamedTuple):
+    """What a consumer is given, and what a producer may say; None is 'not said' except in key and value."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    partition: int | None = None
+    offset: int | None = None
+    timestamp_ms: int | None = None
+
+
+class Encoding(StrEnum):
+    """How the bytes of keys and values are written."""
+
+    TEXT = "text"
+    HEX = "hex"
+    BASE64 = "base64"
+
+
+_ENCODERS: Final[dict[Encoding, Callable[[bytes], bytes]]] = {
+    Encoding.TEXT: bytes,
+    Encoding.HEX: binascii.hexlify,
+    Encoding.BASE64: base64.b64encode,
+}
+
+Render = Callable[[Message], bytes]
+
+_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
+_FIELD: Final = re.compile(rb"%(.?)", re.DOTALL)
+
+
+def unescape(text: str) -> bytes:
+    r"""What a shell cannot easily pass: \n, \t, \r, \0, \\ and \xNN for any byte."""
+    parts: list[bytes] = []
+    end = 0
+    for match in _ESCAPE.finditer(text):
+        parts.append(text[end : match.start()].encode())
+        if match[1]:
+            parts.append(bytes.fromhex(match[1]))
+        elif match[2] in _ESCAPED:
+            parts.append(_ESCAPED[match[2]].encode())
+        else:
+            raise ConfigError(rf"unknown escape \{match[2]} in {text!r}: \n \t \r \0 \\ and \xNN are known")
+        end = match.end()
+    parts.append(text[end:].encode())
+    return b"".join(parts)
+
+
+def template_renderer(template: str, *, encoding: Encoding, null: str = "") -> Render:
+    """A function that fills %k %v %o %p %t %h in. It is made once and called for every message."""
+    encode, nothing = _ENCODERS[encoding], null.encode()
+
+    def content(data: bytes | None) -> bytes:
+        return nothing if data is None else encode(data)
+
+    def number(value: int | None) -> bytes:
+        return nothing if value is None else b"%d" % value
+
+    def headers(message: Message) -> bytes:
+        return b",".join(name.encode() + b"=" + content(value) for name, value in message.headers)
+
+    fields: dict[bytes, Render] = {
+        b"k": lambda message: content(message.key),
+        b"v": lambda message: content(message.value),
+        b"o": lambda message: number(message.offset),
+        b"p": lambda message: number(message.partition),
+        b"t": lambda message: number(message.timestamp_ms),
+        b"h": headers,
+        b"%": lambda message: b"%",
+    }
+    plain = unescape(template)
+    parts: list[Render] = []
+
+    def add_constant(text: bytes) -> None:
+        if text:
+            parts.append(lambda message: text)
+
+    end = 0
+    for match in _FIELD.finditer(plain):
+        if match[1] not in fields:
+            raise ConfigError(
+                f"unknown field {match[0].decode()!r} in {template!r}: %k %v %o %p %t %h and %% are known"
+            )
+        add_constant(plain[end : match.start()])
+        parts.append(fields[match[1]])
+        end = match.end()
+    add_constant(plain[end:])
+    if len(parts) == 1:
+        return parts[0]
+    return lambda message: b"".join([part(message) for part in parts])
+
+
+def render_json(message: Message) -> bytes:
+    """One line that `parse_json` turns into the same key, value, headers and time."""
+    line = {
+        "partition": message.partition,
+        "offset": message.offset,
+        "timestamp_ms": message.timestamp_ms,
+        "key": _json_bytes(message.key),
+        "value": _json_bytes(message.value),
+        "headers": [[name, _json_bytes(value)] for name, value in message.headers],
+    }
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def parse_json(line: bytes) -> Message:
+    """A message from a line of JSON, or ConfigError saying what is wrong with it.
+
+    The partition and the offset that `consume` writes tell where a message was, not where it shall go: they
+    are not taken over.
+    """
+    try:
+        fields = json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise ConfigError("not a JSON object")
+    if unknown := fields.keys() - {"key", "value", "headers", "timestamp_ms", "partition", "offset"}:
+        raise ConfigError(f"unknown field {sorted(unknown)[0]!r}")
+    timestamp_ms = fields.get("timestamp_ms")
+    if not (timestamp_ms is None or (isinstance(timestamp_ms, int) and not isinstance(timestamp_ms, bool))):
+        raise ConfigError(f"timestamp_ms is {timestamp_ms!r}, not a whole number")
+    headers = []
+    for header in fields.get("headers") or []:
+        match header:
+            case [str(name), value]:
+                headers.append((name, _bytes_of(f"header {name!r}", value)))
+            case _:
+                raise ConfigError(f"header {header!r} is not [name, value]")
+    return Message(
+        key=_bytes_of("key", fields.get("key")),
+        value=_bytes_of("value", fields.get("value")),
+        headers=headers,
+        timestamp_ms=timestamp_ms,
+    )
+
+
+def _json_bytes(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _bytes_of(what: str, value: Any) -> bytes | None:
+    match value:
+        case None:
+            return None
+        case str():
+            return value.encode()
+        case {"base64": str(text), **rest} if not rest:
+            try:
+                return base64.b64decode(text, validate=True)
+            except ValueError as error:
+                raise ConfigError(f"{what}: {error}") from None
+        case _:
+            raise ConfigError(f'{what} is {value!r}: a string, null or {{"base64": "..."}} is wanted')

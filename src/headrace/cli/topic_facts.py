@@ -1,0 +1,113 @@
+"""What a cluster says about its topics, as plain values ready for a table or for JSON."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.cli.connection import Connection
+from headrace.cli.disk_sizes import leader_sizes
+from headrace.cli.output import CommandError
+from headrace.ids import TopicName, TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+# librdkafka spells ids in the other alphabet of base64 than Kafka does.
+_URL_SAFE: Final = str.maketrans("+/", "-_")
+# Where a setting comes from, in fewer words than Kafka's.
+_SOURCES: Final = {
+    "DYNAMIC_TOPIC_CONFIG": "topic",
+    "DYNAMIC_BROKER_CONFIG": "broker (dynamic)",
+    "DYNAMIC_DEFAULT_BROKER_CONFIG": "cluster (dynamic)",
+    "STATIC_BROKER_CONFIG": "broker",
+    "DEFAULT_CONFIG": "default",
+}
+
+
+def describe_topics(cluster: Connection, admin: "AdminClient", names: list[str]) -> list[dict[str, Any]]:
+    from confluent_kafka import TopicCollection
+    from confluent_kafka.admin import OffsetSpec
+
+    described = admin.describe_topics(TopicCollection(names), request_timeout=cluster.timeout_s)
+    topics = []
+    for name, future in described.items():
+        try:
+            topics.append(future.result())
+        except Exception as error:
+            raise CommandError(f"{name}: {error.args[0].str()}") from error
+    leaders = {
+        TopicPartition(TopicName(topic.name), one.id): (one.leader.host, one.leader.port)
+        for topic in topics
+        for one in topic.partitions
+        if one.leader is not None and one.leader.id >= 0
+    }
+    earliest = offsets(cluster, admin, leaders, OffsetSpec.earliest())
+    latest = offsets(cluster, admin, leaders, OffsetSpec.latest())
+    sizes = leader_sizes(
+        leaders,
+        security_protocol=cluster.settings.get("security.protocol", "plaintext"),
+        timeout_s=cluster.timeout_s,
+    )
+    settings = topic_configs(cluster, admin, names)
+
+    def partition(topic: TopicName, one: Any) -> dict[str, Any]:
+        place = TopicPartition(topic, one.id)
+        return {
+            "partition": one.id,
+            "leader": one.leader.id if place in leaders else None,
+            "replicas": [node.id for node in one.replicas],
+            "isr": [node.id for node in one.isr],
+            "earliest": earliest.get(place),
+            "latest": latest.get(place),
+            "size_bytes": sizes.get(place),
+        }
+
+    return [
+        {
+            "name": topic.name,
+            "id": str(topic.topic_id).translate(_URL_SAFE),
+            "internal": topic.is_internal,
+            "partitions": [partition(TopicName(topic.name), one) for one in topic.partitions],
+            "configs": {
+                one["name"]: one["value"] for one in settings[topic.name] if one["source"] != "default"
+            },
+        }
+        for topic in topics
+    ]
+
+
+def offsets(
+    cluster: Connection, admin: "AdminClient", partitions: Iterable[TopicPartition], spec: Any
+) -> dict[TopicPartition, int]:
+    """Where `spec` (earliest, latest or a time) lies in each partition, in one question."""
+    from confluent_kafka import TopicPartition as ClientPartition
+
+    asked = {ClientPartition(*partition): spec for partition in partitions}
+    if not asked:
+        return {}
+    answers = admin.list_offsets(asked, request_timeout=cluster.timeout_s)
+    return {
+        TopicPartition(TopicName(one.topic), one.partition): answer.result().offset
+        for one, answer in answers.items()
+    }
+
+
+def topic_configs(
+    cluster: Connection, admin: "AdminClient", names: Iterable[str]
+) -> dict[str, list[dict[str, Any]]]:
+    from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
+
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    answers = admin.describe_configs(resources, request_timeout=cluster.timeout_s)
+    return {
+        resource.name: [
+            {
+                "name": entry.name,
+                "value": entry.value,
+                "source": _SOURCES.get(ConfigSource(entry.source).name, "unknown"),
+                "read_only": bool(entry.is_read_only),
+                "sensitive": bool(entry.is_sensitive),
+            }
+            for entry in sorted(answer.result().values(), key=lambda entry: entry.name)
+        ]
+        for resource, answer in answers.items()
+    }
