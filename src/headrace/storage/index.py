@@ -4,8 +4,8 @@
 a timestamp to the offset by which it was reached. Entries rise strictly in the offset index.
 
 Only the tail is in memory, so that memory does not grow with the data, and beside it the block of older entries that
-was read last: a reader of old data moves through one block after the other. Entries are written in bulk; those not written when the process dies are rebuilt by recovery, which reads
-every segment that was not known to be on disk.
+was read last: a reader of old data moves through one block after the other. Entries are written in bulk; those not
+written when the process dies are rebuilt by recovery, which reads every segment that was not known to be on disk.
 """
 
 import sys

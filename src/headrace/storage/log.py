@@ -26,6 +26,7 @@ from headrace.protocol.batch import (
 )
 from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.flushing import FlushDone, Flusher, SyncTargets
+from headrace.storage.index import OFFSET_ENTRY
 from headrace.storage.producers import Producers
 from headrace.storage.retention import SegmentFacts, expired_segments
 from headrace.storage.segment import SNAPSHOT_SUFFIX, Segment, TimestampOffset, segment_name
