@@ -35,7 +35,18 @@ class Timers(Protocol):
 SyncDone = Callable[[OSError | None], None]
 
 
-class File(Protocol):
+class Readable(Protocol):
+    """What walking a file needs of it. Offline tools have no more."""
+
+    path: str
+    size: int
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+
+class File(Readable, Protocol):
     """One file, opened when first touched; its descriptor may be closed and reopened underneath.
 
     Reads and appends go through the page cache and are synchronous. What can stall for long (sync, cold
@@ -45,19 +56,12 @@ class File(Protocol):
     where the path leads to another file by now, or to none.
     """
 
-    path: str
-    size: int
-
     def append(self, parts: Sequence[Buffer]) -> None:
         """Write all parts at the end, or nothing.
 
         A short or failed write is cut back before raising: `DiskFull` when there was no room, `StorageError`
         otherwise.
         """
-        ...
-
-    def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
         ...
 
     def truncate(self, size: int) -> None:

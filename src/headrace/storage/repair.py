@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from headrace.errors import CorruptBatch
-from headrace.ports import Disk, File
+from headrace.ports import Disk, File, Readable
 from headrace.protocol.batch import HEADER_BYTES, parse_header, parse_whole_batch
 from headrace.storage.scan import Damage, checked_batches
 from headrace.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
@@ -36,7 +36,7 @@ class _Good(NamedTuple):
     end: int
 
 
-def survey_segment(file: File, *, base_offset: int, next_base: int | None) -> Iterator[_Good | Quarantined]:
+def survey_segment(file: Readable, *, base_offset: int, next_base: int | None) -> Iterator[_Good | Quarantined]:
     """The file as a sequence of good ranges and bad ones. Changes nothing."""
     position = 0
     next_offset = base_offset
@@ -69,7 +69,7 @@ def survey_segment(file: File, *, base_offset: int, next_base: int | None) -> It
             position = resume
 
 
-def _next_batch(file: File, start: int, *, next_offset: int, next_base: int | None) -> tuple[int, int | None]:
+def _next_batch(file: Readable, start: int, *, next_offset: int, next_base: int | None) -> tuple[int, int | None]:
     """Where the next whole batch that may stand here begins, with its offset; the end of the file if none does.
 
     Candidates come from a regular expression over the fixed bytes of a header, so that a damaged gigabyte is

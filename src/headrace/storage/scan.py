@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from headrace.errors import CorruptBatch
-from headrace.ports import File
+from headrace.ports import Readable
 from headrace.protocol.batch import HEADER_BYTES, LENGTH_END, BatchHeader, parse_header, parse_whole_batch
 
 _WINDOW_BYTES: Final = 1 << 20
@@ -19,7 +19,7 @@ class Damage(NamedTuple):
 
 
 def checked_batches(
-    file: File, *, start: int = 0, batch_bytes_max: int | None = None
+    file: Readable, *, start: int = 0, batch_bytes_max: int | None = None
 ) -> Iterator[tuple[int, BatchHeader] | Damage]:
     """Every whole, checksummed batch from `start`; a last `Damage` where the file does not end with one.
 
@@ -47,7 +47,7 @@ def checked_batches(
         position += header.size_bytes
 
 
-def headers_from(file: File, *, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+def headers_from(file: Readable, *, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """Headers of batches known to be whole between two positions, without reading their bodies."""
     position = start
     window = b""
