@@ -1,0 +1,33 @@
+"""Facts about the machine and the versions, without which a figure means nothing."""
+
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+from bench.loads import c_load_version
+from tests.oracle.toolbox import require_tool
+
+
+def host_facts() -> dict[str, str | int]:
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count() or 0,
+        "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 10**6,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "java": _java_version(),
+        "librdkafka": c_load_version(),
+    }
+
+
+def _cpu_model() -> str:
+    model = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return model[1] if model else platform.machine()
+
+
+def _java_version() -> str:
+    java = require_tool("java", hint="the Debian package is default-jre-headless")
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    return said.splitlines()[0]

@@ -1,0 +1,201 @@
+"""The one table, for a terminal, as Markdown and as JSON lines. Reads results; measures nothing."""
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.table import Table
+from rich.text import Text
+
+from bench.metrics import COLUMNS, METRICS, Metric
+from bench.results import MET, SHORT, Reading, Spread, Verdict, judge, summarise
+from bench.scenarios import Scenario
+from bench.systems import HEADRACE, KAFKA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gauge:
+    """A measure of the measurement, and the value above which the row must not be trusted."""
+
+    metric: str
+    meaning: str
+    share_max: float
+    of_p99: bool = False  # The limit is a share of the row's own p99, not of the machine's CPU.
+
+    def limit(self, latency_ms_p99: Spread | None) -> float:
+        if not self.of_p99:
+            return self.share_max
+        return self.share_max * latency_ms_p99.median if latency_ms_p99 else float("inf")
+
+    def write(self, value: float) -> str:
+        return f"{value:.2f} ms" if self.of_p99 else f"{value:.0%}"
+
+
+_GAUGES: Final = (
+    _Gauge(metric="others_cpu_share", meaning="Disturbed by other processes or the kernel", share_max=0.05),
+    _Gauge(metric="steal_share", meaning="Disturbed by the host, which took CPU away", share_max=0.02),
+    _Gauge(
+        metric="lateness_ms_p99",
+        meaning="p99 not measurable here, the generator itself being late by",
+        share_max=0.1,
+        of_p99=True,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    block: str
+    system: str
+    repeat: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    rows: Sequence[Scenario]
+    systems: Sequence[str]
+    readings: Sequence[Reading]
+    failures: Sequence[Failure]
+    host: Mapping[str, str | int]
+    versions: Mapping[str, str]
+    seconds: float
+    scale: float
+
+    def rich_table(self) -> Table:
+        """Median above, least and greatest below."""
+        table = Table(title=self._title(), show_lines=False)
+        table.add_column("row", max_width=30)
+        table.add_column("system")
+        for metric in COLUMNS:
+            table.add_column(metric.title, justify="right")
+        table.add_column("verdict")
+        for row, system, cells in self._lines():
+            verdicts = self.verdicts(row) if system == HEADRACE else []
+            table.add_row(
+                row.title if system == self.systems[0] else "",
+                system,
+                *(_rich_cell(metric, spread) for metric, spread in zip(COLUMNS, cells, strict=True)),
+                Text("\n").join(Text(one.text(), style=_STYLES.get(one.result, "")) for one in verdicts),
+                end_section=system == self.systems[-1],
+            )
+        return table
+
+    def markdown(self) -> str:
+        heads = ["row", "system", *(metric.title for metric in COLUMNS), "verdict"]
+        lines = [f"{self._title()}.", "", *self.notes(), "", _markdown_line(heads)]
+        lines.append(_markdown_line(["---"] * len(heads)))
+        for row, system, cells in self._lines():
+            verdicts = self.verdicts(row) if system == HEADRACE else []
+            written = [_markdown_cell(metric, spread) for metric, spread in zip(COLUMNS, cells, strict=True)]
+            lines.append(_markdown_line([row.title, system, *written, "<br>".join(one.text() for one in verdicts)]))
+        return "\n".join(lines) + "\n"
+
+    def json_lines(self) -> Iterator[dict[str, object]]:
+        summary = summarise(self.readings)
+        at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        for row in self.rows:
+            for system in self.systems:
+                readings = [one for one in self.readings if (one.row, one.system) == (row.name, system)]
+                yield {
+                    "at": at,
+                    "row": row.name,
+                    "title": row.title,
+                    "load": repr(row.load),
+                    "scale": self.scale,
+                    "system": system,
+                    "version": self.versions[system],
+                    "host": dict(self.host),
+                    "repeats": len(readings),
+                    "metrics": {
+                        name: {
+                            "unit": metric.unit,
+                            "median": spread.median,
+                            "min": spread.least,
+                            "max": spread.greatest,
+                            "values": [one.values[name] for one in readings if name in one.values],
+                        }
+                        for name, metric in METRICS.items()
+                        if (spread := summary.get((row.name, system, name))) is not None
+                    },
+                    "verdicts": [one.text() for one in self.verdicts(row)] if system == HEADRACE else [],
+                    "failures": [one.text for one in self.failures if (one.block, one.system) == (row.block, system)],
+                }
+
+    def verdicts(self, row: Scenario) -> list[Verdict]:
+        summary = summarise(self.readings)
+        return [
+            judge(
+                requirement,
+                ours=summary.get((row.name, HEADRACE, requirement.metric)),
+                rival=summary.get((row.name, KAFKA, requirement.metric)),
+            )
+            for requirement in row.requires
+        ]
+
+    def any_short(self) -> bool:
+        return any(verdict.result == SHORT for row in self.rows for verdict in self.verdicts(row))
+
+    def notes(self) -> list[str]:
+        """What the reader must know before trusting a row."""
+        machine = ", ".join(f"{name} {value}" for name, value in self.host.items())
+        lines = [f"Machine: {machine}. Run time {self.seconds / 60:.1f} min."]
+        if self.scale != 1:
+            lines.append(f"Smoke run, {self.scale:g} of the work: it shows that the bench works, and no speed.")
+        lines.extend(self._disturbances())
+        lines.extend(
+            f"Failed: {one.block} on {one.system}, repeat {one.repeat + 1}: {one.text}" for one in self.failures
+        )
+        return lines
+
+    def _disturbances(self) -> Iterator[str]:
+        summary = summarise(self.readings)
+        for gauge in _GAUGES:
+            over = [
+                f"{row.name} on {system} {gauge.write(spread.median)}"
+                for row in self.rows
+                for system in self.systems
+                if (spread := summary.get((row.name, system, gauge.metric))) is not None
+                if spread.median > gauge.limit(summary.get((row.name, system, "latency_ms_p99")))
+            ]
+            if over:
+                yield f"{gauge.meaning}: {', '.join(over)}."
+
+    def _title(self) -> str:
+        names = " against ".join(f"{system} {self.versions[system]}" for system in self.systems)
+        repeats = max((reading.repeat + 1 for reading in self.readings), default=0)
+        return f"{names}, {repeats} repeats: median, least..greatest"
+
+    def _lines(self) -> Iterator[tuple[Scenario, str, list[Spread | None]]]:
+        summary = summarise(self.readings)
+        for row in self.rows:
+            for system in self.systems:
+                yield row, system, [summary.get((row.name, system, metric.name)) for metric in COLUMNS]
+
+
+_STYLES: Final = {MET: "green", SHORT: "red"}
+
+
+def _range(metric: Metric, spread: Spread) -> str:
+    return f"{metric.write(spread.least)}..{metric.write(spread.greatest)}"
+
+
+def _rich_cell(metric: Metric, spread: Spread | None) -> Text:
+    if spread is None:
+        return Text("")
+    cell = Text(metric.write(spread.median))
+    if spread.count > 1:
+        cell.append("\n" + _range(metric, spread), style="dim")
+    return cell
+
+
+def _markdown_cell(metric: Metric, spread: Spread | None) -> str:
+    if spread is None:
+        return ""
+    median = metric.write(spread.median)
+    return f"{median} ({_range(metric, spread)})" if spread.count > 1 else median
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

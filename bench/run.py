@@ -1,0 +1,226 @@
+"""`python -m bench.run`: the whole race, or a part of it.
+
+For each block of rows and each repeat, each system in turn: start it on an empty directory, warm it up, put
+the loads on it, stop it, remove its data. The systems never run at the same time, and alternate, so that a
+slow minute of the machine does not fall on one of them alone. A load that fails costs its block's figures
+for that repeat, is listed under the table, and makes the exit status 1.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from confluent_kafka import KafkaException
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench import process_tree, report
+from bench.errors import LoadError
+from bench.host import host_facts
+from bench.loads import Load, Outcome, Site
+from bench.process_tree import MachineCpu, Sampler
+from bench.results import Reading, spread_of
+from bench.scenarios import SATURATION_ROW, WARM_UP, Scenario, blocks, choose
+from bench.systems import HEADRACE, KAFKA, SYSTEMS, VERSIONS, fresh_broker
+from bench.warm_memory import WarmMemory
+from headrace.testing.node_process import NodeProcessError
+from tests.oracle.toolbox import ToolMissingError
+
+# How brokers, tools and clients say that they did not do as told. Anything else is our bug, and ends the run.
+FAILURES: Final = (LoadError, NodeProcessError, KafkaException, RuntimeError, subprocess.TimeoutExpired)
+
+_QUICK_SCALE: Final = 0.05
+_TABLE_COLUMNS: Final = 190
+_DISK_MARGIN_BYTES: Final = 4 << 30
+# Beside the log: the page cache of indexes, the JVM's heap, the client's queues.
+_MEMORY_MARGIN_BYTES: Final = 1 << 30
+
+
+@dataclass(slots=True)
+class Run:
+    """What one run was asked for, and what it has found."""
+
+    rows: tuple[Scenario, ...]
+    systems: tuple[str, ...]
+    repeats: int
+    scale: float
+    directory: Path
+    readings: list[Reading] = field(default_factory=list)
+    failures: list[report.Failure] = field(default_factory=list)
+
+    def saturation_per_s(self) -> float | None:
+        """Kafka's where it is measured, so that both systems meet the same absolute rate."""
+        of_system = KAFKA if KAFKA in self.systems else self.systems[0]
+        rates = [
+            reading.values["messages_per_s"]
+            for reading in self.readings
+            if reading.row == SATURATION_ROW and reading.system == of_system
+        ]
+        return spread_of(rates).median if rates else None
+
+    def go(self, progress: Progress) -> None:
+        grouped = blocks(self.rows)
+        task = progress.add_task("", total=len(grouped) * self.repeats * len(self.systems))
+        warm = WarmMemory()
+        try:
+            for rows in grouped:
+                for repeat in range(self.repeats):
+                    for system in self.systems:
+                        where = f"{rows[0].block}, {system}, repeat {repeat + 1}"
+                        progress.update(task, description=where)
+                        try:
+                            self._run_block(rows, system, repeat, warm)
+                        except FAILURES as error:
+                            failure = report.Failure(rows[0].block, system, repeat, str(error))
+                            self.failures.append(failure)
+                            progress.console.print(f"failed: {where}: {error}", style="red", markup=False)
+                        progress.advance(task)
+        finally:
+            warm.close()
+
+    def _run_block(self, rows: Sequence[Scenario], system: str, repeat: int, warm: WarmMemory) -> None:
+        loads = [*self._warm_up_of(rows), *(row.load for row in rows)]
+        written_bytes = sum(load.written_bytes(self.scale) for load in loads)
+        if shutil.disk_usage(self.directory).free < written_bytes + _DISK_MARGIN_BYTES:
+            raise LoadError(f"needs {written_bytes / 1e9:.1f} GB of disk and some to spare")
+        warm.fill(written_bytes + _MEMORY_MARGIN_BYTES)
+        with warm.feeding(), fresh_broker(system, under=self.directory) as broker:
+            site = Site(broker, self.scale, broker.start(), self.saturation_per_s())
+            for load in self._warm_up_of(rows):
+                load.run(site)
+            for row in rows:
+                values = measure(row.load, site)
+                self.readings.append(Reading(row=row.name, system=system, repeat=repeat, values=values))
+
+    def _warm_up_of(self, rows: Sequence[Scenario]) -> tuple[Load, ...]:
+        return () if rows[0].block == "start" else WARM_UP
+
+
+def measure(load: Load, site: Site) -> dict[str, float]:
+    """Run a load, and what it cost the broker and the machine meanwhile, by metric name."""
+    pid = site.broker.pid
+    process_tree.reset_peak(pid)
+    machine, own_s, began_s = MachineCpu.now(), _own_cpu_s(), time.monotonic()
+    broker_s = process_tree.cpu_s(pid)
+    with Sampler(pid) as sampler:
+        outcome = load.run(site)
+    values = dict(outcome.values)
+    values["memory_mb_peak"] = process_tree.peak_bytes(site.broker.pid) / 1e6
+    if site.broker.pid == pid and outcome.messages:
+        spent_s = process_tree.cpu_s(pid) - broker_s
+        values |= _rates(outcome, spent_s) | _halves(outcome, sampler)
+        available_s = (time.monotonic() - began_s) * _cores()
+        after = MachineCpu.now()
+        others_s = after.busy_s - machine.busy_s - spent_s - (_own_cpu_s() - own_s)
+        values["others_cpu_share"] = max(0.0, others_s / available_s)
+        values["steal_share"] = (after.steal_s - machine.steal_s) / available_s
+    return values
+
+
+def _rates(outcome: Outcome, broker_cpu_s: float) -> dict[str, float]:
+    return {
+        "messages_per_s": outcome.messages / outcome.seconds,
+        "mb_per_s": outcome.value_bytes / outcome.seconds / 1e6,
+        "cpu_s_per_gb": broker_cpu_s / (outcome.value_bytes / 1e9),
+    }
+
+
+def _halves(outcome: Outcome, sampler: Sampler) -> dict[str, float]:
+    """What the second half of the work cost against the first; nothing where the load does not tell."""
+    if outcome.course_ns is None:
+        return {}
+    begin, half, end = (sampler.at(instant_ns) for instant_ns in outcome.course_ns)
+    values = {"memory_mb_growth": (end.resident_bytes - half.resident_bytes) / 1e6}
+    if half.cpu_s > begin.cpu_s:
+        values["cpu_second_half_ratio"] = (end.cpu_s - half.cpu_s) / (half.cpu_s - begin.cpu_s)
+    return values
+
+
+def _own_cpu_s() -> float:
+    """Of this process and of the loads it has waited for."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in both)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.run", description="Race Headrace against Apache Kafka.")
+    parser.add_argument("--quick", action="store_true", help="a smoke run: little work, one repeat, no long log")
+    parser.add_argument("--rows", help="names of rows, comma-separated, * allowed (default: all)")
+    parser.add_argument("--repeats", type=int, help="how often each row is measured (default 3; quick 1)")
+    parser.add_argument("--only", choices=list(SYSTEMS), help="measure one system alone")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="append one JSON line per row and system")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table as Markdown")
+    parser.add_argument("--directory", type=Path, help="where brokers keep their data (default: TMPDIR)")
+    parser.add_argument("--strict", action="store_true", help="exit with status 1 if a requirement is short")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse_arguments(arguments)
+    console = Console()
+    console = Console(width=max(console.width, _TABLE_COLUMNS))
+    # So that brokers and loads are ended on the way out of an interrupted run.
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    try:
+        rows = choose(options.rows.split(",") if options.rows else None, quick=options.quick)
+        facts = host_facts()
+    except (LookupError, ToolMissingError, LoadError) as error:
+        console.print(str(error), style="red", markup=False)
+        return 2
+    systems = (options.only,) if options.only else (HEADRACE, KAFKA)
+    began_s = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=options.directory) as directory:
+        run = Run(
+            rows=rows,
+            systems=systems,
+            repeats=options.repeats or (1 if options.quick else 3),
+            scale=_QUICK_SCALE if options.quick else 1.0,
+            directory=Path(directory),
+        )
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        # Redrawn seldom: the measured processes need both cores.
+        with Progress(*columns, console=console, refresh_per_second=1) as progress:
+            run.go(progress)
+    table = report.Report(
+        rows=rows,
+        systems=systems,
+        readings=run.readings,
+        failures=run.failures,
+        host=facts,
+        versions={system: VERSIONS[system]() for system in systems},
+        seconds=time.monotonic() - began_s,
+        scale=run.scale,
+    )
+    console.print(table.rich_table())
+    for note in table.notes():
+        console.print(note, markup=False)
+    if options.markdown:
+        options.markdown.write_text(table.markdown())
+    if options.json:
+        with options.json.open("a") as lines:
+            lines.writelines(json.dumps(line) + "\n" for line in table.json_lines())
+    return 1 if run.failures or (options.strict and table.any_short()) else 0
+
+
+def _exit_on_signal(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
