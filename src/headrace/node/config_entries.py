@@ -60,6 +60,16 @@ def describe_broker(broker: BrokerConfig) -> Iterator[ConfigEntry]:
             yield _entry(row, _shown(row, broker), synonyms, read_only=not row.dynamic)
 
 
+def describe_broker_defaults(broker: BrokerConfig) -> Iterator[ConfigEntry]:
+    """What was set at run time for all nodes at once, and nothing else."""
+    for layer in broker.layers:
+        if layer.source is Source.DYNAMIC_BROKER_DEFAULT:
+            for name, text in layer.texts.items():
+                row = broker.rows[name]
+                value = None if row.sensitive else text
+                yield _entry(row, value, (SynonymEntry(name, value, layer.source),), read_only=not row.dynamic)
+
+
 def _entry(
     row: Setting, value: str | None, synonyms: tuple[SynonymEntry, ...], *, read_only: bool
 ) -> ConfigEntry:

@@ -36,6 +36,13 @@ class Later(Generic[T]):
         return changed
 
 
+def resolved(value: T) -> Later[T]:
+    """A value that is there already, where one that may come later is expected."""
+    later: Later[T] = Later()
+    later.resolve(value)
+    return later
+
+
 def gather(laters: list[Later[T]]) -> Later[list[T]]:
     """All values, in order, once the last has come."""
     gathered: Later[list[T]] = Later()

@@ -6,15 +6,19 @@ the store does not know (written by Apache Kafka, or brought here by hand) is ad
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from headrace.errors import ApiError, ErrorCode
 from headrace.ids import TopicId, TopicName, parse_topic_id, topic_id_text
 from headrace.node.configs import TopicConfig
+from headrace.node.statistics import TopicTraffic
 from headrace.storage.log import PartitionLog
 
 TOPICS: Final = "topics/"
 DELETING: Final = "deleting/"
+
+# What a client sends that does not know the leader's epoch.
+UNKNOWN_EPOCH: Final = -1
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
@@ -47,7 +51,7 @@ class Partition:
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Fence a client that knows another leader epoch."""
-        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+        if current_leader_epoch in (UNKNOWN_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
@@ -58,7 +62,7 @@ class Topic:
     __slots__ = ("config", "id", "name", "name_bytes", "overrides", "partitions", "traffic")
 
     def __init__(
-        self, name: TopicName, topic_id: TopicId, config: TopicConfig, overrides: dict[str, str], traffic: Any
+        self, name: TopicName, topic_id: TopicId, config: TopicConfig, overrides: dict[str, str], traffic: TopicTraffic
     ) -> None:
         self.name = name
         self.name_bytes = name.encode()
@@ -79,6 +83,14 @@ class Topic:
         )
 
 
+class TopicRecord(NamedTuple):
+    """A topic as the store has it; `partitions` are leader epochs and replicas."""
+
+    id: TopicId
+    overrides: dict[str, str]
+    partitions: list[tuple[int, list[int]]]
+
+
 def topic_record(
     topic_id: TopicId, overrides: Mapping[str, str], partitions: Iterable[tuple[int, list[int]]]
 ) -> str:
@@ -92,10 +104,10 @@ def topic_record(
     )
 
 
-def parse_topic_record(text: str) -> tuple[TopicId, dict[str, str], list[tuple[int, list[int]]]]:
+def parse_topic_record(text: str) -> TopicRecord:
     record = json.loads(text)
     partitions = [(partition["leader_epoch"], partition["replicas"]) for partition in record["partitions"]]
-    return parse_topic_id(record["id"]), record["configs"], partitions
+    return TopicRecord(parse_topic_id(record["id"]), record["configs"], partitions)
 
 
 class Topics:
