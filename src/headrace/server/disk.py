@@ -358,7 +358,7 @@ class SystemDisk:
         with _failures_name(path):
             descriptor = self.open_path(path, _DIRECTORY_FLAGS)
             try:
-                os.fsync(descriptor)
+                make_durable(descriptor)
             finally:
                 os.close(descriptor)
 

@@ -13,6 +13,7 @@ import errno
 import os
 import signal
 import socket
+import stat
 import struct
 import sys
 import threading
@@ -33,7 +34,10 @@ _DESCRIPTOR_BYTES = array.array("i").itemsize
 
 
 def make_durable(descriptor: int) -> None:
-    """Data and the metadata needed to read it back (so the size, too) reach the device itself."""
+    """Data and the metadata needed to read it back (so the size, too) reach the device itself.
+
+    Of a directory everything is metadata: fdatasync may return at once with a new name still in memory only.
+    """
     if sys.platform == "darwin":
         try:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
@@ -42,21 +46,19 @@ def make_durable(descriptor: int) -> None:
             if error.errno not in (errno.ENOTSUP, errno.ENOTTY, errno.EINVAL):
                 raise
             os.fsync(descriptor)
+    elif stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        os.fsync(descriptor)
     else:
         os.fdatasync(descriptor)
 
 
-def warm(descriptor: int, position: int, size: int, scratch: bytearray) -> None:
+def warm(descriptor: int, position: int, size: int) -> None:
     """Read the range and drop it: what stays is the page cache."""
     end = position + size
     if sys.platform != "darwin":
         os.posix_fadvise(descriptor, position, size, os.POSIX_FADV_WILLNEED)
-    view = memoryview(scratch)
-    while position < end:
-        read = os.preadv(descriptor, [view[: end - position]], position)
-        if read == 0:
-            return
-        position += read
+    while position < end and (read := os.pread(descriptor, min(_CHUNK_BYTES, end - position), position)):
+        position += len(read)
 
 
 def receive(node: socket.socket) -> tuple[bytes, int] | None:
@@ -77,7 +79,6 @@ def receive(node: socket.socket) -> tuple[bytes, int] | None:
 
 def serve(node: socket.socket, receiving: threading.Lock, replying: threading.Lock) -> None:
     """One request after the other, until the node is gone."""
-    scratch = bytearray(_CHUNK_BYTES)
     while True:
         with receiving:
             request = receive(node)
@@ -91,7 +92,7 @@ def serve(node: socket.socket, receiving: threading.Lock, replying: threading.Lo
             if operation == SYNC:
                 make_durable(descriptor)
             else:
-                warm(descriptor, position, size, scratch)
+                warm(descriptor, position, size)
         except OSError as error:
             failure = error.errno or errno.EIO
         finally:

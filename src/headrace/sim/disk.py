@@ -15,6 +15,7 @@ closed and reopened at any time.
 import copy
 import errno
 import os
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
@@ -400,7 +401,8 @@ class SimDisk:
         assert isinstance(root, _Directory)
         after._root = root
         for path, node in after._walk():
-            self.world.trace(f"survived {path} {node.size if isinstance(node, Inode) else '/'}")
+            content = zlib.crc32(node.kept_synced()) if isinstance(node, Inode) else "directory"
+            self.world.trace(f"survived {path} {content}")
         return after
 
     def kill(self) -> "SimDisk":

@@ -135,7 +135,8 @@ class Inode:
         return range(position // PAGE_BYTES, -(-end // PAGE_BYTES)) if position < end else range(0)
 
     def _resize_durable(self, size: int) -> None:
-        self._durable = bytearray(_padded(self._durable[:size], size))
+        del self._durable[size:]
+        self._durable.extend(bytes(size - len(self._durable)))
 
     def _is_covered(self, captured: Capture) -> bool:
         """Whether a sync that began no earlier, through another handle, has finished already."""

@@ -32,26 +32,30 @@ def run_until(loop: asyncio.AbstractEventLoop, condition: Callable[[], bool]) ->
     loop.run_until_complete(turn())
 
 
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def loop(request: pytest.FixtureRequest) -> Iterator[asyncio.AbstractEventLoop]:
-    loop = request.param()
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = uvloop.new_event_loop()
     yield loop
     loop.close()
 
 
 class TestContract(DiskContract):
-    @pytest.fixture(params=[3, 100], ids=["few descriptors", "many descriptors"])
-    def stage(
-        self, request: pytest.FixtureRequest, tmp_path: Path, loop: asyncio.AbstractEventLoop
-    ) -> Iterator[Stage]:
-        helper = DiskHelper(loop)
-        disk = SystemDisk(str(tmp_path), helper=helper, descriptors_max=request.param)
+    @pytest.fixture(
+        params=[(asyncio.new_event_loop, 3), (uvloop.new_event_loop, 100)],
+        ids=["asyncio and few descriptors", "uvloop and many descriptors"],
+    )
+    def stage(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+        new_event_loop, descriptors_max = request.param
+        loop = new_event_loop()
         descriptors_before = len(os.listdir("/dev/fd"))
+        helper = DiskHelper(loop)
+        disk = SystemDisk(str(tmp_path), helper=helper, descriptors_max=descriptors_max)
         yield Stage(disk, lambda condition: run_until(loop, condition))
         helper.close()
         assert helper.statistics().deaths == 0
         disk.close()
-        assert len(os.listdir("/dev/fd")) <= descriptors_before
+        assert len(os.listdir("/dev/fd")) == descriptors_before
+        loop.close()
 
 
 @pytest.fixture

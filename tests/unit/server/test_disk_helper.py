@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from headrace.server.disk import SystemDisk
 from headrace.server.disk_helper import COMMAND, DEATHS_IN_A_ROW_MAX, IN_FLIGHT_MAX, WARMS_IN_FLIGHT_MAX, DiskHelper
 
 WAIT_S = 30
@@ -222,11 +224,29 @@ def test_a_failed_sync_fails_the_file_for_good(stage: Stage) -> None:
     os.close(writing)
 
 
-def test_an_error_of_the_device_is_never_acknowledged(stage: Stage) -> None:
-    strace = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync,fsync")
-    if shutil.which("strace") is None or subprocess.run([*strace, "true"], check=False).returncode:
-        pytest.skip("needs strace(1), and the right to trace, to make the kernel's fdatasync fail")
-    helper = stage.helper(*strace, "-e", "inject=fdatasync,fsync:error=EIO", *COMMAND)
+def strace(output: Path, *arguments: str) -> tuple[str, ...]:
+    command = ("strace", "-f", "-qq", "-o", str(output), "-e", "trace=fdatasync,fsync", *arguments)
+    if shutil.which("strace") is None or subprocess.run([*command, "true"], check=False).returncode:
+        pytest.skip("needs strace(1), and the right to trace, to see or to spoil the helper's system calls")
+    return command
+
+
+def test_files_and_directories_are_synced_by_the_call_that_each_needs(stage: Stage, tmp_path: Path) -> None:
+    helper = stage.helper(*strace(tmp_path / "calls"), *COMMAND)
+    disk = SystemDisk(str(tmp_path), helper=helper, descriptors_max=10)
+    disk.open("log", create=True).sync_then(stage.outcomes.append)
+    assert stage.run_until_outcomes(1) == [None]
+    disk.sync_dir_then("", stage.outcomes.append)
+    assert stage.run_until_outcomes(2) == [None, None]
+    helper.close()
+    disk.close()
+    calls = (tmp_path / "calls").read_text()
+    assert re.findall(r"(\w+)\(.*\) += 0", calls) == ["fdatasync", "fsync"]
+
+
+def test_an_error_of_the_device_is_never_acknowledged(stage: Stage, tmp_path: Path) -> None:
+    inject = ("-e", "inject=fdatasync,fsync:error=EIO")
+    helper = stage.helper(*strace(tmp_path / "calls", *inject), *COMMAND)
     file = stage.file()
     for _ in range(3):
         helper.sync_then(file, stage.outcomes.append)

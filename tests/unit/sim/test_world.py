@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace.ports import Clock, Timers
 from headrace.sim.world import SimClock, SimTimers, World
 
 
@@ -120,7 +121,8 @@ def test_latencies_stay_in_their_bounds_and_spread_over_magnitudes() -> None:
 
 def test_wall_and_monotonic_time_move_apart() -> None:
     world = World(1)
-    right, wrong = SimClock(world), SimClock(world, wall_shift_ms=-5000)
+    right: Clock = SimClock(world)
+    wrong = SimClock(world, wall_shift_ms=-5000)
     start_ms = right.wall_ms()
     assert wrong.wall_ms() == start_ms - 5000
     world.run_until(2_000_000)
@@ -132,7 +134,8 @@ def test_wall_and_monotonic_time_move_apart() -> None:
 
 def test_the_timers_of_a_process_end_with_it() -> None:
     world = World(1)
-    before, after = SimTimers(world), SimTimers(world)
+    before = SimTimers(world)
+    after: Timers = SimTimers(world)
     seen: list[str] = []
     before.at(5, lambda: seen.append("alive"))
     before.at(10, lambda: seen.append("dead"))
