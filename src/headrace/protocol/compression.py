@@ -11,6 +11,7 @@ tell their size. What is written is what Kafka's own producer writes: xerial blo
 independent blocks, since Java's reader refuses linked ones.
 """
 
+import mmap
 from collections.abc import Callable
 from enum import IntEnum
 from struct import Struct
@@ -36,9 +37,6 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\0\0\0\1" * 2  # Its version, and the oldest that can read it.
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _BLOCK_SIZE: Final = Struct(">i")
-
-_OUTPUT_GUESS_BYTES_MIN: Final = 64 * 1024
-_OUTPUT_GUESS_RATIO: Final = 4
 
 
 def parse_codec(number: int) -> Codec:
@@ -68,39 +66,36 @@ def decompress(codec: Codec, data: Buffer, *, output_bytes_max: int) -> bytes:
     match codec:
         case Codec.NONE:
             if len(data) > output_bytes_max:
-                raise _too_large(output_bytes_max)
+                raise CorruptBatch(f"{len(data)} bytes of records exceed {output_bytes_max}")
             return bytes(data)
         case Codec.GZIP:
-            return _decompress_stream(cramjam.gzip.decompress_into, data, output_bytes_max)
+            return _decompress_into(cramjam.gzip.decompress_into, data, output_bytes_max)
+        case Codec.SNAPPY if data[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+            return _decompress_xerial(data, output_bytes_max)
         case Codec.SNAPPY:
-            return _decompress_snappy(data, output_bytes_max)
+            return _decompress_into(cramjam.snappy.decompress_raw_into, data, output_bytes_max)
         case Codec.LZ4:
-            return _decompress_stream(cramjam.lz4.decompress_into, data, output_bytes_max)
+            return _decompress_into(cramjam.lz4.decompress_into, data, output_bytes_max)
         case Codec.ZSTD:
-            return _decompress_stream(cramjam.zstd.decompress_into, data, output_bytes_max)
+            return _decompress_into(cramjam.zstd.decompress_into, data, output_bytes_max)
 
 
-def _too_large(output_bytes_max: int) -> CorruptBatch:
-    return CorruptBatch(f"records decompress to more than {output_bytes_max} bytes")
+def _decompress_into(codec_into: Callable[[Any, Any], int], data: Buffer, output_bytes_max: int) -> bytes:
+    """Decompress into a buffer as large as the output may be.
 
-
-def _decompress_stream(into: Callable[[Any, Any], int], data: Buffer, output_bytes_max: int) -> bytes:
-    """Decompress what does not tell its size: into a guess, and on failure into one four times as large.
-
-    The codec does not say reliably whether the output was full or the input was bad, so bad input is tried
-    again too; all tries together cost little more than the last.
+    Few codecs tell the size beforehand, and a size told cannot be trusted. The buffer is a mapping of its own, so
+    that only what is written to takes memory: bad input costs nothing, and there is no guess to repeat.
     """
-    size = max(_OUTPUT_GUESS_BYTES_MIN, len(data) * _OUTPUT_GUESS_RATIO)
-    while True:
-        output = bytearray(min(size, output_bytes_max))
+    with mmap.mmap(-1, max(1, output_bytes_max), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as output:
         try:
-            count = into(data, output)
+            size = codec_into(data, output)
         except cramjam.DecompressionError as error:
-            if len(output) == output_bytes_max:
-                raise CorruptBatch(f"cannot decompress within {output_bytes_max} bytes: {error}") from None
-            size *= _OUTPUT_GUESS_RATIO
-        else:
-            return bytes(memoryview(output)[:count])
+            raise CorruptBatch(
+                f"records do not decompress within {output_bytes_max} bytes: {error}"
+            ) from None
+        if size > output_bytes_max:  # A mapping has at least one byte, when none is allowed.
+            raise CorruptBatch(f"records do not decompress within {output_bytes_max} bytes")
+        return output[:size]
 
 
 def _compress_xerial(data: Buffer) -> bytes:
@@ -111,10 +106,9 @@ def _compress_xerial(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: Buffer, output_bytes_max: int) -> bytes:
-    if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
-        return _decompress_snappy_raw(data, output_bytes_max)
+def _decompress_xerial(data: Buffer, output_bytes_max: int) -> bytes:
     parts = []
+    room = output_bytes_max
     position = 0
     while position < len(data):
         if data[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
@@ -125,23 +119,8 @@ def _decompress_snappy(data: Buffer, output_bytes_max: int) -> bytes:
         position = start + size
         if start > len(data) or not 0 <= size <= len(data) - start:
             raise CorruptBatch("a snappy block is cut off")
-        parts.append(_decompress_snappy_raw(data[start:position], output_bytes_max))
-        output_bytes_max -= len(parts[-1])
+        parts.append(_decompress_into(cramjam.snappy.decompress_raw_into, data[start:position], room))
+        room -= len(parts[-1])
     if position > len(data):
         raise CorruptBatch("a snappy header is cut off")
     return b"".join(parts)
-
-
-def _decompress_snappy_raw(data: Buffer, output_bytes_max: int) -> bytes:
-    """Raw snappy begins with its size, which the codec holds it to."""
-    try:
-        size = cramjam.snappy.decompress_raw_len(data)
-        if size > output_bytes_max:
-            raise _too_large(output_bytes_max)
-        output = bytearray(size)
-        count = cramjam.snappy.decompress_raw_into(data, output)
-    except cramjam.DecompressionError as error:
-        raise CorruptBatch(f"cannot decompress: {error}") from None
-    if count != size:
-        raise CorruptBatch(f"snappy announced {size} bytes and held {count}")
-    return bytes(output)
