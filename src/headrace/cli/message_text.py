@@ -77,7 +77,9 @@ def template_renderer(template: str, *, encoding: Encoding, null: str = "") -> R
         return nothing if value is None else b"%d" % value
 
     def headers(message: Message) -> bytes:
-        return b",".join(name.encode() + b"=" + content(value) for name, value in message.headers)
+        return b",".join(
+            name.encode("utf-8", "surrogateescape") + b"=" + content(value) for name, value in message.headers
+        )
 
     fields: dict[bytes, Render] = {
         b"k": lambda message: content(message.key),
@@ -110,9 +112,9 @@ def template_renderer(template: str, *, encoding: Encoding, null: str = "") -> R
     return lambda message: b"".join([part(message) for part in parts])
 
 
-def render_json(message: Message) -> bytes:
-    """One line that `parse_json` turns into the same key, value, headers and time."""
-    line = {
+def message_fields(message: Message) -> dict[str, Any]:
+    """The message as JSON has it."""
+    return {
         "partition": message.partition,
         "offset": message.offset,
         "timestamp_ms": message.timestamp_ms,
@@ -120,7 +122,13 @@ def render_json(message: Message) -> bytes:
         "value": _json_bytes(message.value),
         "headers": [[name, _json_bytes(value)] for name, value in message.headers],
     }
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def render_json(message: Message) -> bytes:
+    """One line that `parse_json` turns into the same key, value, headers and time."""
+    line = json.dumps(message_fields(message), ensure_ascii=False, separators=(",", ":"))
+    # A header name need not be UTF-8. Its stray bytes come as lone surrogates, which JSON can escape.
+    return line.encode("utf-8", "backslashreplace")
 
 
 def parse_json(line: bytes) -> Message:

@@ -37,7 +37,7 @@ def serve(options: ServeOptions) -> int:
     try:
         config = load_config(options)
         events = open_log(level=options.log_level, environment=os.environ)
-        lock = _lock_data(config.data)
+        lock = lock_data(config.data)
     except (ConfigError, OSError) as error:
         print(f"headrace: {error}", file=sys.stderr)
         return 1
@@ -58,7 +58,7 @@ def _run(main: Coroutine[Any, Any, int]) -> int:
     return int(uvloop.run(main))
 
 
-def _lock_data(data: Path) -> int:
+def lock_data(data: Path) -> int:
     """Take the data directory for this process alone; the kernel frees it however the process ends."""
     try:
         data.mkdir(parents=True, exist_ok=True)
