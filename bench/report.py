@@ -124,6 +124,9 @@ class Report:
                 }
 
     def verdicts(self, row: Scenario) -> list[Verdict]:
+        """None for a smoke run: its figures are of a broker that has hardly begun."""
+        if self.scale != 1:
+            return []
         summary = summarise(self.readings)
         return [
             judge(
@@ -142,7 +145,7 @@ class Report:
         machine = ", ".join(f"{name} {value}" for name, value in self.host.items())
         lines = [f"Machine: {machine}. Run time {self.seconds / 60:.1f} min."]
         if self.scale != 1:
-            lines.append(f"Smoke run, {self.scale:g} of the work: it shows that the bench works, and no speed.")
+            lines.append(f"Smoke run, {self.scale:g} of the work: it shows that the bench works, and judges nothing.")
         lines.extend(self._disturbances())
         lines.extend(
             f"Failed: {one.block} on {one.system}, repeat {one.repeat + 1}: {one.text}" for one in self.failures

@@ -168,7 +168,10 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table as Markdown")
     parser.add_argument("--directory", type=Path, help="where brokers keep their data (default: TMPDIR)")
     parser.add_argument("--strict", action="store_true", help="exit with status 1 if a requirement is short")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.quick and options.strict:
+        parser.error("a smoke run judges nothing: --strict needs a full one")
+    return options
 
 
 def main(arguments: Sequence[str]) -> int:
