@@ -1,9 +1,8 @@
 """The Disk port over the kernel's files.
 
-Owns the descriptors of every log: files are opened when first touched, and beyond `descriptors_max` the
-ones not used lately are closed again, so thousands of partitions fit a small limit. Appends and reads are
-plain system calls through the page cache; what may wait for a device (sync, warming) is handed to the disk
-helper process.
+Files are opened when first touched, and beyond a limit the ones not used lately are closed again
+(`descriptors.py`), so thousands of partitions fit few descriptors. Appends and reads are plain system calls
+through the page cache; what may wait for a device (sync, warming) is handed to the disk helper process.
 
 Every failure leaves as `StorageError` with the path, or `DiskFull` where room was missing, except that
 opening a missing file is `FileNotFoundError`. Knows nothing of batches, segments or their names.
@@ -23,15 +22,15 @@ from typing import Protocol
 
 from headrace.errors import DiskFull, StorageError
 from headrace.ports import Buffer, SyncDone
+from headrace.server.descriptors import DescriptorPool
 from headrace.server.disk_helper_main import make_durable
 
 # Where the kernel cannot say what is cached, this much of what we appended ourselves is taken to be.
 RECENT_TAIL_BYTES = 64 * 1024 * 1024
 
-_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDWR | os.O_APPEND
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-_TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 _PARTS_MAX = os.sysconf("SC_IOV_MAX")
 
 # Bound once: on the append path an attribute of a module is worth its 30 ns.
@@ -70,7 +69,7 @@ class DiskStatistics:
 
 def _storage_error(path: str, error: OSError) -> StorageError:
     kind = DiskFull if error.errno in _NO_ROOM else StorageError
-    return kind(f"{path}: {error.strerror or error}")
+    return kind(f"{path}: {error.strerror}")
 
 
 @contextmanager
@@ -85,16 +84,17 @@ class SystemFile:
     """One file. Its descriptor comes and goes; path, size and identity stay."""
 
     __slots__ = (
-        "_descriptor",
         "_disk",
         "_identity",
         "_ours_from",
-        "_touched",
+        "_pool",
         "_warmed",
         "deleted",
+        "held",
         "path",
         "size",
         "sync_error",
+        "touched",
     )
 
     def __init__(self, disk: "SystemDisk", path: str, status: os.stat_result) -> None:
@@ -104,10 +104,11 @@ class SystemFile:
         # The first failed sync, for good: the kernel reports a lost write once, and a retry that succeeds
         # proves nothing about it.
         self.sync_error: OSError | None = None
+        self.held = -1
+        self.touched = False
         self._disk = disk
+        self._pool = disk.pool
         self._identity = (status.st_dev, status.st_ino)
-        self._descriptor = -1
-        self._touched = False
         # Both only matter where the kernel cannot say what is cached.
         self._ours_from = status.st_size
         self._warmed = (0, 0)
@@ -116,11 +117,11 @@ class SystemFile:
         return f"<SystemFile {self.path} size={self.size}>"
 
     def append(self, parts: Sequence[Buffer]) -> None:
-        descriptor = self._descriptor
+        descriptor = self.held
         if descriptor < 0:
             descriptor = self.descriptor()
         else:
-            self._touched = True
+            self.touched = True
         try:
             if len(parts) == 1:
                 part = parts[0]
@@ -154,11 +155,11 @@ class SystemFile:
     def read(self, position: int, size: int) -> bytes:
         assert position >= 0
         assert size >= 0
-        descriptor = self._descriptor
+        descriptor = self.held
         if descriptor < 0:
             descriptor = self.descriptor()
         else:
-            self._touched = True
+            self.touched = True
         if position + size > self.size:
             size = max(0, self.size - position)
         try:
@@ -216,7 +217,7 @@ class SystemFile:
         with _failures_name(self.path):
             if not self._is_at_its_path():
                 raise FileNotFoundError(errno.ENOENT, "no longer the file that was opened")
-            os.rename(self._disk.absolute(self.path), self._disk.absolute(path))
+            os.rename(self._pool.absolute(self.path), self._pool.absolute(path))
         self.path = path
 
     def delete(self) -> None:
@@ -225,55 +226,65 @@ class SystemFile:
         self.close()
         with _failures_name(self.path):
             if self._is_at_its_path():
-                os.unlink(self._disk.absolute(self.path))
+                os.unlink(self._pool.absolute(self.path))
         self.deleted = True
+
+    def close(self) -> None:
+        self._pool.release(self)
+
+    def descriptor(self) -> int:
+        """An open descriptor, good until the next call on any file of this disk: for sendfile."""
+        if self.held < 0:
+            with _failures_name(self.path):
+                self._reopen()
+        else:
+            self.touched = True
+        return self.held
+
+    def fileno(self) -> int:
+        """The same under Python's name for it, raising OSError."""
+        if self.held < 0:
+            self._reopen()
+        else:
+            self.touched = True
+        return self.held
+
+    def _reopen(self) -> None:
+        """Take a descriptor again, if what lies under the path is still the same file."""
+        if self.deleted:
+            raise FileNotFoundError(errno.ENOENT, "deleted")
+        descriptor = self._pool.open(self.path, _FILE_FLAGS)
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) != self._identity or status.st_size < self.size:
+            os.close(descriptor)
+            raise OSError(errno.ESTALE, "no longer the file that was opened")
+        self._pool.hold(self, descriptor)
 
     def _is_at_its_path(self) -> bool:
         """Whether the path still leads here: another file may have been renamed over it."""
         try:
-            status = os.stat(self._disk.absolute(self.path))
+            status = os.stat(self._pool.absolute(self.path))
         except FileNotFoundError:
             return False
         return (status.st_dev, status.st_ino) == self._identity
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            self._disk.close_descriptor(self)
-
-    def descriptor(self) -> int:
-        """An open descriptor, good until the next call on any file of this disk: for sendfile."""
-        if self._descriptor < 0:
-            with _failures_name(self.path):
-                self._disk.open_descriptor(self)
-        else:
-            self._touched = True
-        return self._descriptor
-
-    def fileno(self) -> int:
-        """The same under Python's name for it, raising OSError."""
-        if self._descriptor < 0:
-            self._disk.open_descriptor(self)
-        else:
-            self._touched = True
-        return self._descriptor
 
 
 class _DirectorySync:
     """A directory while syncs of it are pending; it keeps no descriptor beyond them."""
 
-    __slots__ = ("_descriptor", "_disk", "deleted", "path", "pending", "sync_error")
+    __slots__ = ("_descriptor", "_path", "_pool", "deleted", "pending", "sync_error")
 
-    def __init__(self, disk: "SystemDisk", path: str) -> None:
-        self.path = path
+    def __init__(self, pool: DescriptorPool, path: str) -> None:
         self.deleted = False
         self.sync_error: OSError | None = None
         self.pending = 0
-        self._disk = disk
+        self._pool = pool
+        self._path = path
         self._descriptor = -1
 
     def fileno(self) -> int:
         if self._descriptor < 0:
-            self._descriptor = self._disk.open_path(self.path, _DIRECTORY_FLAGS)
+            self._descriptor = self._pool.open(self._path, _DIRECTORY_FLAGS)
         return self._descriptor
 
     def close(self) -> None:
@@ -286,16 +297,11 @@ class SystemDisk:
 
     def __init__(self, root: str, *, helper: Helper | None, descriptors_max: int) -> None:
         """Offline tools pass no helper; then nothing may ask for a `_then`."""
-        assert descriptors_max >= 1
-        self.root = os.path.abspath(root)
+        self.pool = DescriptorPool(root, descriptors_max=descriptors_max)
+        self.root = self.pool.root
         self.append_errors = 0
         self._helper = helper
-        self._descriptors_max = descriptors_max
-        # In order of opening, or of the last time that eviction passed by and found the file touched.
-        self._open: dict[SystemFile, None] = {}
         self._directory_syncs: dict[str, _DirectorySync] = {}
-        self._opens = 0
-        self._evictions = 0
         self._range_cached: Callable[[int, int, int], bool] | None = None
         self._range_cached_loaded = False
 
@@ -304,9 +310,6 @@ class SystemDisk:
         assert self._helper is not None, "this disk was made without a helper"
         return self._helper
 
-    def absolute(self, path: str) -> str:
-        return f"{self.root}/{path}" if path else self.root
-
     def open(self, path: str, *, create: bool = False) -> SystemFile:
         try:
             return SystemFile(self, path, self._status(path))
@@ -314,14 +317,14 @@ class SystemDisk:
             if not create:
                 raise
         with _failures_name(path):
-            descriptor = self.open_path(path, _OPEN_FLAGS | os.O_CREAT)
+            descriptor = self.pool.open(path, _FILE_FLAGS | os.O_CREAT)
             file = SystemFile(self, path, os.fstat(descriptor))
-        self._admit(file, descriptor)
+        self.pool.hold(file, descriptor)
         return file
 
     def _status(self, path: str) -> os.stat_result:
         try:
-            status = os.stat(self.absolute(path))
+            status = os.stat(self.pool.absolute(path))
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -333,30 +336,30 @@ class SystemDisk:
     def list(self, path: str) -> list[str]:
         with _failures_name(path):
             try:
-                return sorted(os.listdir(self.absolute(path)))
+                return sorted(os.listdir(self.pool.absolute(path)))
             except FileNotFoundError:
                 return []
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(self.absolute(path))
+        return os.path.exists(self.pool.absolute(path))
 
     def make_dir(self, path: str) -> None:
         with _failures_name(path):
-            os.makedirs(self.absolute(path), exist_ok=True)
+            os.makedirs(self.pool.absolute(path), exist_ok=True)
 
     def rename_dir(self, path: str, to: str) -> None:
-        self._close_below(path)
+        self.pool.release_below(path)
         with _failures_name(path):
-            os.rename(self.absolute(path), self.absolute(to))
+            os.rename(self.pool.absolute(path), self.pool.absolute(to))
 
     def remove_tree(self, path: str) -> None:
-        self._close_below(path)
+        self.pool.release_below(path)
         with _failures_name(path), suppress(FileNotFoundError):
-            shutil.rmtree(self.absolute(path))
+            shutil.rmtree(self.pool.absolute(path))
 
     def sync_dir(self, path: str) -> None:
         with _failures_name(path):
-            descriptor = self.open_path(path, _DIRECTORY_FLAGS)
+            descriptor = self.pool.open(path, _DIRECTORY_FLAGS)
             try:
                 make_durable(descriptor)
             finally:
@@ -365,7 +368,7 @@ class SystemDisk:
     def sync_dir_then(self, path: str, done: SyncDone) -> None:
         directory = self._directory_syncs.get(path)
         if directory is None:
-            directory = self._directory_syncs[path] = _DirectorySync(self, path)
+            directory = self._directory_syncs[path] = _DirectorySync(self.pool, path)
         directory.pending += 1
 
         def synced(error: OSError | None) -> None:
@@ -380,7 +383,7 @@ class SystemDisk:
     def read_file(self, path: str) -> bytes | None:
         with _failures_name(path):
             try:
-                with open(self.absolute(path), "rb") as file:
+                with open(self.pool.open(path, os.O_RDONLY), "rb") as file:
                     return file.read()
             except FileNotFoundError:
                 return None
@@ -388,7 +391,7 @@ class SystemDisk:
     def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
         with _failures_name(path):
-            descriptor = self.open_path(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
+            descriptor = self.pool.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
                 with open(descriptor, "wb", buffering=0) as file:
                     rest = memoryview(data)
@@ -396,9 +399,9 @@ class SystemDisk:
                         rest = rest[file.write(rest) :]
                     if sync:
                         make_durable(descriptor)
-                os.rename(self.absolute(temporary), self.absolute(path))
+                os.rename(self.pool.absolute(temporary), self.pool.absolute(path))
             except OSError:
-                os.unlink(self.absolute(temporary))
+                os.unlink(self.pool.absolute(temporary))
                 raise
         if sync:
             self.sync_dir(os.path.dirname(path))
@@ -415,78 +418,22 @@ class SystemDisk:
 
     def close(self) -> None:
         """Drop every descriptor; files reopen theirs when used again."""
-        for file in tuple(self._open):
-            self.close_descriptor(file)
+        self.pool.release_all()
 
     def statistics(self) -> DiskStatistics:
         return DiskStatistics(
-            descriptors_open=len(self._open),
-            descriptors_max=self._descriptors_max,
-            opens=self._opens,
-            evictions=self._evictions,
+            descriptors_open=len(self.pool),
+            descriptors_max=self.pool.descriptors_max,
+            opens=self.pool.opens,
+            evictions=self.pool.evictions,
             append_errors=self.append_errors,
         )
 
-    # The rest serves SystemFile.
-
-    def open_descriptor(self, file: SystemFile) -> None:
-        """Give the file a descriptor again, if what lies under its path is still the same file."""
-        if file.deleted:
-            raise FileNotFoundError(errno.ENOENT, "deleted", file.path)
-        descriptor = self.open_path(file.path, _OPEN_FLAGS)
-        status = os.fstat(descriptor)
-        if (status.st_dev, status.st_ino) != file._identity or status.st_size < file.size:
-            os.close(descriptor)
-            raise OSError(errno.ESTALE, "no longer the file that was opened", file.path)
-        self._admit(file, descriptor)
-
-    def close_descriptor(self, file: SystemFile) -> None:
-        del self._open[file]
-        descriptor, file._descriptor = file._descriptor, -1
-        os.close(descriptor)
-
     def range_cached(self, file: SystemFile) -> Callable[[int, int, int], bool] | None:
+        """How to ask the kernel what is cached, or None where it cannot say."""
         if not self._range_cached_loaded:
             from headrace.server.cachestat import load_range_cached  # Brings ctypes.
 
             self._range_cached = load_range_cached(file.descriptor())
             self._range_cached_loaded = True
         return self._range_cached
-
-    def open_path(self, path: str, flags: int) -> int:
-        if len(self._open) >= self._descriptors_max:
-            self._evict()
-        while True:
-            try:
-                return os.open(self.absolute(path), flags, 0o644)
-            except OSError as error:
-                # Connections may have taken more than their share of the process's limit; a log gives way.
-                if error.errno not in _TOO_MANY_OPEN or not self._open:
-                    raise
-            self._evict()
-
-    def _admit(self, file: SystemFile, descriptor: int) -> None:
-        file._descriptor = descriptor
-        self._open[file] = None
-        self._opens += 1
-
-    def _evict(self) -> None:
-        """Close the first file not touched again since it was opened or since eviction last passed it.
-
-        This is the second-chance rule. A true least-recently-used order would cost every append a move in a
-        linked list, and this costs it one store; nor does a single pass over all files drive out the busy ones.
-        """
-        while True:
-            file = next(iter(self._open))
-            if not file._touched:
-                break
-            file._touched = False
-            del self._open[file]
-            self._open[file] = None
-        self._evictions += 1
-        self.close_descriptor(file)
-
-    def _close_below(self, path: str) -> None:
-        below = path + "/"
-        for file in [file for file in self._open if file.path.startswith(below)]:
-            self.close_descriptor(file)

@@ -23,6 +23,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -131,12 +132,14 @@ class _Process:
         return self._process.poll() is not None
 
     def stop(self, timeout_s: float) -> None:
-        """Closing the socket asks it to end. One stuck in the kernel is killed, and not waited for."""
+        """Closing the socket asks it to end; killing insists. One stuck in the kernel is left to init."""
         self.socket.close()
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout_s)
 
 
 class DiskHelper:

@@ -191,6 +191,29 @@ def test_a_short_write_is_cut_back(disk: SystemDisk, parts: tuple[bytes, ...]) -
     assert whole(file) == b"a" * 500 + b"".join(parts)
 
 
+def test_an_append_that_cannot_be_cut_back_is_no_mere_lack_of_room(disk: SystemDisk) -> None:
+    file = disk.open("log", create=True)
+    full = os.open("/dev/full", os.O_WRONLY)  # No room to write to, and nothing to truncate.
+    os.dup2(full, file.descriptor())
+    os.close(full)
+    with pytest.raises(StorageError, match="not cut back") as caught:
+        file.append((b"x",))
+    assert not isinstance(caught.value, DiskFull)
+
+
+def test_a_failed_sync_fails_the_file_for_good(disk: SystemDisk) -> None:
+    """A pipe cannot be synced: the kernel's own refusal stands for any other."""
+    file = disk.open("log", create=True)
+    reading, writing = os.pipe()
+    os.dup2(writing, file.descriptor())
+    os.close(writing)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="log: Invalid argument"):
+            file.sync()
+        file.close()  # The second time with the real file, which could be synced.
+    os.close(reading)
+
+
 def test_a_failed_replacement_leaves_the_old_file_and_no_other(disk: SystemDisk) -> None:
     disk.replace_file("small", b"old")
     with limited(resource.RLIMIT_FSIZE, 1000), pytest.raises(StorageError, match="small"):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from headrace.server import disk_helper
 from headrace.server.disk import SystemDisk
 from headrace.server.disk_helper import COMMAND, DEATHS_IN_A_ROW_MAX, IN_FLIGHT_MAX, WARMS_IN_FLIGHT_MAX, DiskHelper
 
@@ -345,6 +346,16 @@ def test_closing_tells_whoever_still_waits_and_leaves_no_process(stage: Stage) -
     assert stage.run_until_outcomes(len(files)) == expected
     assert isinstance(stage.sync(helper, stage.file()), OSError)
     assert helper.pid is None
+
+
+def test_a_helper_that_does_not_end_is_killed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_helper, "STOP_TIMEOUT_S", 0.1)
+    helper = stage.helper(sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)")
+    helper.sync_then(stage.file(), stage.outcomes.append)
+    pid = started(helper)
+    helper.close()
+    assert has_been_reaped(pid)
+    assert stage.run_until_outcomes(1) == [errno.EIO]
 
 
 def test_signals_meant_for_the_node_do_not_take_its_helper_away(stage: Stage) -> None:
