@@ -1,6 +1,7 @@
 # The commands that people and CI share. `make help` lists them.
 
-VENV := .venv
+# Where the environment lives; CI keeps one of its own.
+VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
