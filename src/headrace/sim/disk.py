@@ -1,9 +1,8 @@
 """The Disk port in memory, on a seeded world, and unkind.
 
-What is not synced can be lost, file by file and page by page (`inode.py`). A name is an entry of its
-directory: creating, renaming and deleting last only once the directory is synced, each on its own, so a file
-whose data was synced can still vanish by its name. Syncs and warming take random time. Faults are ordered in
-advance: an error at the n-th operation of a kind, a capacity, or the power lost at any operation.
+What is not synced can be lost: page by page (`inode.py`) and name by name (`tree.py`), so a file whose data
+was synced can still vanish with its entry in the directory. Syncs and warming take random time. Faults are
+ordered in advance: an error at the n-th operation of a kind, a capacity, or the power lost at any operation.
 
 A crash ends this disk and returns the next one, which holds what survived. Handles of the old one are useless
 from then on, and none of its callbacks comes any more.
@@ -17,18 +16,21 @@ import errno
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from functools import partial
-from typing import NamedTuple
 
 from headrace.errors import DiskFull, StorageError
 from headrace.ports import Buffer, SyncDone
 from headrace.sim.inode import Capture, Inode
+from headrace.sim.tree import Directory, Tree, split
 from headrace.sim.world import World
 
 SYNC_US_LEAST, SYNC_US_MOST = 50, 20_000
 WARM_US_LEAST, WARM_US_MOST = 20, 10_000
+# The share of unsynced changes that reached the device before the power failed: a crash long after the last
+# write loses little, and one right after it nearly everything.
+WRITTEN_BACK = (0.1, 0.5, 0.9)
 _UNLIMITED_BYTES = 1 << 50
 
 
@@ -56,35 +58,6 @@ class Survival(Enum):
     BY_CHANCE = auto()
     NOTHING = auto()
     EVERYTHING = auto()
-
-
-class _Directory:
-    """Names as programs see them, and as the device has them."""
-
-    __slots__ = ("durable", "entries")
-
-    def __init__(self, entries: "dict[str, _Node] | None" = None) -> None:
-        self.entries: dict[str, _Node] = entries or {}
-        self.durable: dict[str, _Node] = dict(self.entries)
-
-
-_Node = Inode | _Directory
-
-
-class _Effect(NamedTuple):
-    directory: _Directory
-    name: str
-    node: _Node | None
-
-    def apply_to(self, entries: dict[str, _Node]) -> None:
-        if self.node is None:
-            entries.pop(self.name, None)
-        else:
-            entries[self.name] = self.node
-
-
-# What one operation did to directories and is not durable yet; it lasts or vanishes as a whole.
-_Change = list[_Effect]
 
 
 class _Fault:
@@ -175,7 +148,7 @@ class SimFile:
         waiting, self._sync_waiting = self._sync_waiting, []
         error, captured = self._sync_error, None
         if error is None and not self._deleted:
-            if self._disk.find(self.path) is not self._inode:
+            if self._disk.tree.find(self.path) is not self._inode:
                 error = OSError(errno.ESTALE, os.strerror(errno.ESTALE))
             else:
                 error, captured = self._disk.operate(Operation.SYNC, self.path), self._inode.capture()
@@ -187,7 +160,7 @@ class SimFile:
             if self._sync_waiting:
                 self._start_sync()
             for done in waiting:
-                done(error)
+                self._disk.call_if_on(partial(done, error))
 
         self._disk.later(self._disk.world.delay_us(least=SYNC_US_LEAST, most=SYNC_US_MOST), finish)
 
@@ -201,16 +174,16 @@ class SimFile:
     def rename(self, path: str) -> None:
         self._check()
         self._disk.operate_or_raise(Operation.RENAME, self.path)
-        self._disk.move(self.path, path)
+        self._disk.tree.move(self.path, path)
         self.path = path
 
     def delete(self) -> None:
         self._disk.check_power()
         if self._deleted:
             return
-        if self._disk.find(self.path) is self._inode:
+        if self._disk.tree.find(self.path) is self._inode:
             self._disk.operate_or_raise(Operation.DELETE, self.path)
-            self._disk.unlink(self.path)
+            self._disk.tree.remove(self.path)
         self._deleted = True
 
     def close(self) -> None:
@@ -218,7 +191,7 @@ class SimFile:
 
     def _check(self) -> Inode:
         self._disk.check_power()
-        if self._deleted or self._disk.find(self.path) is not self._inode:
+        if self._deleted or self._disk.tree.find(self.path) is not self._inode:
             raise StorageError(f"{self.path}: no longer the file that was opened")
         return self._inode
 
@@ -233,83 +206,82 @@ class SimDisk:
         self._power_lost_at: int | None = None
         self._off = False
         self._faults: dict[Operation, list[_Fault]] = {operation: [] for operation in Operation}
-        self._root = _Directory()
-        self._pending: list[_Change] = []
+        self.tree = Tree()
 
     # The port.
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
         self.check_power()
-        node = self.find(path)
+        node = self.tree.find(path)
         if node is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             self.operate_or_raise(Operation.CREATE, path)
             node = Inode()
-            self._change(self._entry(path, node))
+            self.tree.put(path, node)
         if not isinstance(node, Inode):
             raise StorageError(f"{path}: not a file")
         return SimFile(self, path, node)
 
     def list(self, path: str) -> list[str]:
         self.check_power()
-        node = self.find(path)
+        node = self.tree.find(path)
         if isinstance(node, Inode):
             raise StorageError(f"{path}: not a directory")
         return [] if node is None else sorted(node.entries)
 
     def exists(self, path: str) -> bool:
         self.check_power()
-        return self.find(path) is not None
+        return self.tree.find(path) is not None
 
     def make_dir(self, path: str) -> None:
         self.check_power()
         below = ""
-        for name in _names(path):
+        for name in split(path):
             below = f"{below}/{name}"
-            node = self.find(below)
+            node = self.tree.find(below)
             if isinstance(node, Inode):
                 raise StorageError(f"{path}: {name} is a file")
             if node is None:
                 self.operate_or_raise(Operation.CREATE, below)
-                self._change(self._entry(below, _Directory()))
+                self.tree.put(below, Directory())
 
     def rename_dir(self, path: str, to: str) -> None:
         self.operate_or_raise(Operation.RENAME, path)
-        self.move(path, to)
+        self.tree.move(path, to)
 
     def remove_tree(self, path: str) -> None:
         self.check_power()
-        node = self.find(path)
+        node = self.tree.find(path)
         if node is None:
             return
-        if isinstance(node, _Directory):
+        if isinstance(node, Directory):
             for name in sorted(node.entries):
                 self.remove_tree(f"{path}/{name}")
         self.operate_or_raise(Operation.DELETE, path)
-        self.unlink(path)
+        self.tree.remove(path)
 
     def sync_dir(self, path: str) -> None:
         self.check_power()
-        directory = self.find(path)
-        if not isinstance(directory, _Directory):
+        directory = self.tree.find(path)
+        if not isinstance(directory, Directory):
             raise StorageError(f"{path}: {os.strerror(errno.ENOENT)}")
         self.operate_or_raise(Operation.SYNC_DIR, path)
-        self._make_durable(directory, self._pending)
+        self.tree.make_durable(directory, self.tree.pending())
 
     def sync_dir_then(self, path: str, done: SyncDone) -> None:
         self.check_power()
-        directory = self.find(path)
+        directory = self.tree.find(path)
         error: OSError | None
-        if isinstance(directory, _Directory):
+        if isinstance(directory, Directory):
             error = self.operate(Operation.SYNC_DIR, path)
         else:
             error = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        captured = tuple(self._pending)
+        captured = self.tree.pending()
 
         def finish() -> None:
-            if isinstance(directory, _Directory) and error is None:
-                self._make_durable(directory, captured)
+            if isinstance(directory, Directory) and error is None:
+                self.tree.make_durable(directory, captured)
             done(error)
 
         self.later(self.world.delay_us(least=SYNC_US_LEAST, most=SYNC_US_MOST), finish)
@@ -332,13 +304,13 @@ class SimDisk:
             file.delete()
             raise
         if sync:
-            self.sync_dir("/".join(_names(path)[:-1]))
+            self.sync_dir("/".join(split(path)[:-1]))
 
     def free_bytes(self) -> int:
         self.check_power()
         if self.capacity_bytes is None:
             return _UNLIMITED_BYTES
-        used_bytes = sum(node.size for _, node in self._walk() if isinstance(node, Inode))
+        used_bytes = sum(node.size for _, node in self.tree.walk() if isinstance(node, Inode))
         return max(0, self.capacity_bytes - used_bytes)
 
     def total_bytes(self) -> int:
@@ -364,7 +336,7 @@ class SimDisk:
 
     def evict(self) -> None:
         """Leave nothing in the page cache but what is dirty."""
-        for _, node in self._walk():
+        for _, node in self.tree.walk():
             if isinstance(node, Inode):
                 node.evict()
 
@@ -374,49 +346,29 @@ class SimDisk:
         """The power fails. Whoever held this disk is gone."""
         self._off = True
         chance = self.world.random
-        for change in self._pending:
-            if survival is Survival.EVERYTHING or (
-                survival is Survival.BY_CHANCE and chance.random() < 0.5
-            ):
-                for effect in change:
-                    effect.apply_to(effect.directory.durable)
-        content_of: dict[Survival, Callable[[Inode], bytes]] = {
-            Survival.BY_CHANCE: lambda inode: inode.kept_by(chance),
-            Survival.NOTHING: Inode.kept_synced,
-            Survival.EVERYTHING: Inode.kept_all,
-        }
-        survivors: dict[_Node, _Node] = {}  # An inode can be left with two names.
-
-        def survivor(node: _Node) -> _Node:
-            if node not in survivors:
-                if isinstance(node, Inode):
-                    survivors[node] = Inode(content_of[survival](node))
-                else:
-                    entries = {name: survivor(below) for name, below in sorted(node.durable.items())}
-                    survivors[node] = _Directory(entries)
-            return survivors[node]
-
-        after = SimDisk(self.world, capacity_bytes=self.capacity_bytes)
-        root = survivor(self._root)
-        assert isinstance(root, _Directory)
-        after._root = root
-        for path, node in after._walk():
-            content = zlib.crc32(node.kept_synced()) if isinstance(node, Inode) else "directory"
-            self.world.trace(f"survived {path} {content}")
+        written_back = chance.choice(WRITTEN_BACK)
+        survives, content = {
+            Survival.BY_CHANCE: (
+                lambda: chance.random() < written_back,
+                lambda inode: inode.kept_by(chance, written_back=written_back),
+            ),
+            Survival.NOTHING: (lambda: False, Inode.kept_synced),
+            Survival.EVERYTHING: (lambda: True, Inode.kept_all),
+        }[survival]
+        after = self._successor(self.tree.crashed(survives=survives, content=content))
+        for path, node in after.tree.walk():
+            found = zlib.crc32(node.kept_synced()) if isinstance(node, Inode) else "directory"
+            self.world.trace(f"survived {path} {found}")
         return after
 
     def kill(self) -> "SimDisk":
         """The process dies and the kernel lives: nothing is lost, and nothing is more durable than before."""
         self._off = True
-        after = SimDisk(self.world, capacity_bytes=self.capacity_bytes)
-        after._root, after._pending = self._root, self._pending
-        return after
+        return self._successor(self.tree)
 
     def copy(self) -> "SimDisk":
         """A disk of its own with the same content, synced or not: for tests that try every cut of a file."""
-        after = SimDisk(self.world, capacity_bytes=self.capacity_bytes)
-        after._root, after._pending = copy.deepcopy((self._root, self._pending))
-        return after
+        return self._successor(copy.deepcopy(self.tree))
 
     def cut(self, path: str, size: int) -> None:
         """Make the device hold only the first bytes of a file, as if it had been torn there."""
@@ -444,89 +396,38 @@ class SimDisk:
             self.changes += 1
         self.counts[operation] += 1
         self.world.trace(f"{operation.name} {path}")
-        for fault in self._faults[operation]:
+        error = None
+        for fault in tuple(self._faults[operation]):
             if path.endswith(fault.path_end):
                 fault.countdown -= 1
                 if fault.countdown == 0:
                     self._faults[operation].remove(fault)
-                    return OSError(fault.error, os.strerror(fault.error))
-        return None
+                    error = OSError(fault.error, os.strerror(fault.error))
+        return error
 
     def operate_or_raise(self, operation: Operation, path: str) -> None:
         if (error := self.operate(operation, path)) is not None:
             raise _storage_error(path, error) from error
 
-    def later(self, delay_us: int, call: Callable[[], None]) -> None:
-        self.world.after(delay_us, partial(self._call_if_on, call))
-
-    def find(self, path: str) -> _Node | None:
-        node: _Node = self._root
-        for name in _names(path):
-            if not isinstance(node, _Directory) or name not in node.entries:
-                return None
-            node = node.entries[name]
-        return node
-
-    def move(self, path: str, to: str) -> None:
-        node = self.find(path)
-        if node is None:
-            raise StorageError(f"{path}: {os.strerror(errno.ENOENT)}")
-        replaced = self.find(to)
-        if replaced is not None and type(replaced) is not type(node):
-            raise StorageError(f"{to}: one is a directory and the other a file")
-        if isinstance(replaced, _Directory) and replaced.entries:
-            raise StorageError(f"{to}: {os.strerror(errno.ENOTEMPTY)}")
-        self._change(self._entry(path, None), self._entry(to, node))
-
-    def unlink(self, path: str) -> None:
-        self._change(self._entry(path, None))
-
-    def _call_if_on(self, call: Callable[[], None]) -> None:
+    def call_if_on(self, call: Callable[[], None]) -> None:
         if not self._off:
             call()
 
-    def _entry(self, path: str, node: _Node | None) -> _Effect:
-        *above, name = _names(path)
-        directory = self.find("/".join(above))
-        if not isinstance(directory, _Directory):
-            raise StorageError(f"{path}: {os.strerror(errno.ENOENT)}")
-        return _Effect(directory, name, node)
+    def later(self, delay_us: int, call: Callable[[], None]) -> None:
+        self.world.after(delay_us, partial(self.call_if_on, call))
 
-    def _change(self, *effects: _Effect) -> None:
-        for effect in effects:
-            effect.apply_to(effect.directory.entries)
-        self._pending.append(list(effects))
-
-    def _make_durable(self, directory: _Directory, changes: Sequence[_Change]) -> None:
-        """Those changes of the directory that are still pending, in order."""
-        for change in changes:
-            for effect in [effect for effect in change if effect.directory is directory]:
-                effect.apply_to(directory.durable)
-                change.remove(effect)
-        self._pending = [change for change in self._pending if change]
-
-    def _walk(self) -> Iterator[tuple[str, _Node]]:
-        """Every file and directory, parents first, in the order of names."""
-        stack: list[tuple[str, _Node]] = [("", self._root)]
-        while stack:
-            path, node = stack.pop()
-            yield path, node
-            if isinstance(node, _Directory):
-                stack.extend((f"{path}/{name}", node.entries[name]) for name in sorted(node.entries)[::-1])
+    def _successor(self, tree: Tree) -> "SimDisk":
+        after = SimDisk(self.world, capacity_bytes=self.capacity_bytes)
+        after.tree = tree
+        return after
 
     def _content(self, path: str) -> bytes:
-        node = self.find(path)
+        node = self.tree.find(path)
         assert isinstance(node, Inode)
         return node.kept_all()
 
     def _replace_content(self, path: str, content: bytes) -> None:
-        effect = self._entry(path, Inode(content))
-        effect.apply_to(effect.directory.entries)
-        effect.apply_to(effect.directory.durable)
-
-
-def _names(path: str) -> list[str]:
-    return [name for name in path.split("/") if name not in ("", ".")]
+        self.tree.put_durably(path, Inode(content))
 
 
 def _storage_error(path: str, error: OSError) -> StorageError:

@@ -109,10 +109,11 @@ class Inode:
         """The content after a crash that took everything not synced."""
         return bytes(self._durable)
 
-    def kept_by(self, chance: random.Random) -> bytes:
+    def kept_by(self, chance: random.Random, *, written_back: float) -> bytes:
         """The content after a crash that took each unsynced page, and the size, by chance."""
-        images = [bytes(self._durable), *(image for _, image in self._images), bytes(self._live)]
-        sizes = [len(image) for image in images]
+        live = bytes(self._live)
+        older = [bytes(self._durable), *(image for _, image in self._images)]
+        sizes = [len(live), *map(len, older)]
         size = chance.choice(sizes) if chance.random() < 0.5 else chance.randint(min(sizes), max(sizes))
         content = bytearray(_padded(self._durable[:size], size))
         for page in sorted(self._dirty):
@@ -120,7 +121,8 @@ class Inode:
             granule = SECTOR_BYTES if torn else PAGE_BYTES
             for start in range(page * PAGE_BYTES, min((page + 1) * PAGE_BYTES, size), granule):
                 end = min(start + granule, size)
-                content[start:end] = _padded(chance.choice(images)[start:end], end - start)
+                image = live if chance.random() < written_back else chance.choice(older)
+                content[start:end] = _padded(image[start:end], end - start)
         return bytes(content)
 
     def _touch(self, start: int, end: int) -> None:

@@ -277,6 +277,16 @@ def test_a_crash_ends_handles_and_callbacks(disk: SimDisk) -> None:
             use()
 
 
+def test_a_crash_in_the_middle_of_callbacks_ends_the_others(disk: SimDisk) -> None:
+    file = durable(disk, "log", b"abc")
+    file.sync_then(lambda error: None)
+    calls: list[object] = []
+    file.sync_then(lambda error: calls.append(disk.crash()))
+    file.sync_then(calls.append)
+    disk.world.run_until_idle()
+    assert len(calls) == 1
+
+
 def test_everything_is_cold_after_a_crash_and_warmed_by_reading(disk: SimDisk) -> None:
     durable(disk, "log", bytes(10_000))
     file = disk.crash().open("log")
@@ -413,6 +423,20 @@ def test_faults_are_counted_by_kind_and_path(disk: SimDisk) -> None:
         with pytest.raises(StorageError):
             use()
     assert contents(disk) == {"a.log": b"12", "a.index": b"12"}
+
+
+def test_each_fault_counts_for_itself(disk: SimDisk) -> None:
+    for nth in (2, 3):
+        disk.fail(Operation.APPEND, nth=nth)
+    file = disk.open("log", create=True)
+    outcomes = []
+    for _ in range(5):
+        try:
+            file.append((b"x",))
+            outcomes.append("kept")
+        except StorageError:
+            outcomes.append("failed")
+    assert outcomes == ["kept", "failed", "failed", "kept", "kept"]
 
 
 def test_a_failed_directory_sync_leaves_its_names_to_chance(disk: SimDisk) -> None:
