@@ -9,7 +9,6 @@ import hashlib
 import signal
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -18,6 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
@@ -96,18 +96,18 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Write web-log events, kill the node half-way, read all back, compare."""
-    say: Callable[[str], None] = (lambda text: None) if as_json else console().print
+    out = Console(quiet=True) if as_json else console()
     previous = signal.signal(signal.SIGTERM, _leave)  # So that a node never outlives its demo.
     try:
         with (
             tempfile.TemporaryDirectory(prefix="headrace-demo-") as directory,
             NodeProcess(Path(directory) / "data") as node,
         ):
-            say(f"A node is ready on {node.bootstrap} after {node.ready_s:.2f} s, data in {directory}.")
+            out.print(f"A node is ready on {node.bootstrap} after {node.ready_s:.2f} s, data in {directory}.")
             timing = Timing(start_s=node.ready_s)
             _create_topic(node.bootstrap, partitions)
-            written = _write(node, events, Ledger(partitions), seed=seed, timing=timing, say=say)
-            read = _read(node.bootstrap, written, Ledger(partitions), timing=timing)
+            written = _write(node, events, Ledger(partitions), seed=seed, timing=timing, out=out)
+            read = _read(node.bootstrap, written, Ledger(partitions), timing=timing, out=out)
             disk_bytes = sum(file.stat().st_size for file in node.data.glob(f"{TOPIC}-*/*.log"))
             node.stop()
     finally:
@@ -122,7 +122,7 @@ def demo(
             f"what was read is not what was acknowledged; {len(written.failures)} deliveries failed"
             + "".join(f"\n  {text}" for text in written.failures[:3])
         )
-    say("[bold green]Every acknowledged event is there, once, in order.[/]")
+    out.print("[bold green]Every acknowledged event is there, once, in order.[/]")
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
@@ -137,9 +137,7 @@ def _create_topic(bootstrap: str, partitions: int) -> None:
         future.result()
 
 
-def _write(
-    node: NodeProcess, events: int, acknowledged: Ledger, *, seed: int, timing: Timing, say: Callable[[str], None]
-) -> Ledger:
+def _write(node: NodeProcess, events: int, acknowledged: Ledger, *, seed: int, timing: Timing, out: Console) -> Ledger:
     from confluent_kafka import Producer
 
     settings = {"enable.idempotence": True, "linger.ms": 5, "queue.buffering.max.messages": 50_000}
@@ -152,7 +150,7 @@ def _write(
         }
     )
     began_s = time.monotonic()
-    with _bar() as bars:
+    with _bar(out) as bars:
         bar = bars.add_task("writing", total=events)
         watch = _Watch("acknowledged")
 
@@ -164,10 +162,10 @@ def _write(
             if not timing.killed_at and count >= events // 2:
                 timing.killed_at = count
                 node.kill()
-                say(f"Killed with -9 after {count:,} acknowledged events.")
+                out.print(f"Killed with -9 after {count:,} acknowledged events.")
                 node.start()
                 timing.restart_s = node.ready_s
-                say(f"Ready again on {node.bootstrap} after {node.ready_s:.2f} s.")
+                out.print(f"Ready again on {node.bootstrap} after {node.ready_s:.2f} s.")
             watch.saw(count + len(acknowledged.failures))
 
         for number, line in enumerate(islice(weblog.lines(seed), events), 1):
@@ -189,7 +187,7 @@ def _queued(producer: "Producer", line: bytes) -> bool:
     return True
 
 
-def _read(bootstrap: str, expected: Ledger, read: Ledger, *, timing: Timing) -> Ledger:
+def _read(bootstrap: str, expected: Ledger, read: Ledger, *, timing: Timing, out: Console) -> Ledger:
     """Everything that the topic holds, however much that is: more than was acknowledged is as wrong as less."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -200,7 +198,7 @@ def _read(bootstrap: str, expected: Ledger, read: Ledger, *, timing: Timing) -> 
     watch = _Watch("read")
     try:
         consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in unfinished])
-        with _bar() as bars:
+        with _bar(out) as bars:
             bar = bars.add_task("reading", total=expected.count)
             while unfinished:
                 for message in consumer.consume(_READ_MESSAGES, 0.05):
@@ -235,10 +233,9 @@ class _Watch:
             raise CommandError(f"stuck for {_QUIET_S_MAX:.0f} s with {count:,} events {self._what}")
 
 
-def _bar() -> Progress:
-    return progress(
-        TextColumn("{task.description}"), BarColumn(bar_width=40), MofNCompleteColumn(), TimeElapsedColumn()
-    )
+def _bar(out: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return progress(*columns, on=out)
 
 
 def _fields(written: Ledger, read: Ledger, timing: Timing, *, disk_bytes: int, agree: bool) -> dict[str, object]:

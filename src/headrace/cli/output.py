@@ -7,13 +7,13 @@ that is piped is neither coloured nor cut to a width.
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
+from rich.progress import Progress, ProgressColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -40,9 +40,9 @@ def note(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def progress(*columns: Any) -> Progress:
-    """Bars on standard error, and only for a person watching."""
-    shown_on = Console(stderr=True)
+def progress(*columns: ProgressColumn, on: Console | None = None) -> Progress:
+    """Bars for a person watching, on standard error or on the console that text goes to meanwhile."""
+    shown_on = on or Console(stderr=True)
     return Progress(*columns, console=shown_on, transient=True, disable=not shown_on.is_terminal)
 
 
