@@ -17,7 +17,7 @@ import typer
 from headrace.cli.connection import Connection, connected
 from headrace.cli.message_text import Encoding, Message, Render, render_json, template_renderer, unescape
 from headrace.cli.output import AsJson, CommandError
-from headrace.cli.topic_facts import offsets
+from headrace.cli.topic_facts import find_topics, offsets
 from headrace.ids import TopicName, TopicPartition
 
 if TYPE_CHECKING:
@@ -92,12 +92,8 @@ def consume(
             "10m for ten minutes ago, an ISO time, or @MILLISECONDS.",
         ),
     ] = "earliest",
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", min=0, help="Stop after so many messages.")
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until interrupted.")
-    ] = False,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=0, help="Stop after so many messages.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until interrupted.")] = False,
     partition: Annotated[
         list[int], typer.Option("--partition", "-p", min=0, help="Only this one. May be repeated.")
     ] = [],  # noqa: B006
@@ -146,22 +142,15 @@ class Bounds(NamedTuple):
     end: int
 
 
-def _partitions(
-    cluster: Connection, admin: "AdminClient", topic: str, *, only: list[int]
-) -> list[TopicPartition]:
-    found = cluster.cluster_metadata(admin, topic).topics[topic]
-    if found.error is not None:
-        raise CommandError(f"topic {topic!r}: {found.error.str()}")
-    if missing := sorted(set(only) - found.partitions.keys()):
-        raise CommandError(
-            f"topic {topic!r} has partitions 0 to {len(found.partitions) - 1}, not {missing[0]}"
-        )
-    return [TopicPartition(TopicName(topic), number) for number in sorted(only or found.partitions)]
+def _partitions(cluster: Connection, admin: "AdminClient", topic: str, *, only: list[int]) -> list[TopicPartition]:
+    (found,) = find_topics(cluster, admin, [topic])
+    numbers = {one.id for one in found.partitions}
+    if missing := sorted(set(only) - numbers):
+        raise CommandError(f"topic {topic!r} has partitions 0 to {len(numbers) - 1}, not {missing[0]}")
+    return [TopicPartition(TopicName(topic), number) for number in sorted(only or numbers)]
 
 
-def _bounds(
-    cluster: Connection, admin: "AdminClient", places: list[TopicPartition], begin: Start
-) -> dict[int, Bounds]:
+def _bounds(cluster: Connection, admin: "AdminClient", places: list[TopicPartition], begin: Start) -> dict[int, Bounds]:
     """By partition. A start that is no longer, or not yet, in the log moves to the nearest that is."""
     from confluent_kafka.admin import OffsetSpec
 
@@ -235,9 +224,7 @@ def _message(consumed: Any) -> Message:
     )
 
 
-def _print_messages(
-    polls: Iterable[list[Message]], render: Render, *, ending: bytes, count: int | None
-) -> None:
+def _print_messages(polls: Iterable[list[Message]], render: Render, *, ending: bytes, count: int | None) -> None:
     out = sys.stdout.buffer
     left = count
     if left == 0:

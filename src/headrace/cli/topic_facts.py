@@ -1,7 +1,7 @@
 """What a cluster says about its topics, as plain values ready for a table or for JSON."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headrace.cli.connection import Connection
 from headrace.cli.disk_sizes import leader_sizes
@@ -9,7 +9,12 @@ from headrace.cli.output import CommandError
 from headrace.ids import TopicName, TopicPartition
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from concurrent.futures import Future
+
+    from confluent_kafka import KafkaError
+    from confluent_kafka.admin import AdminClient, TopicDescription
+
+_Answer = TypeVar("_Answer")
 
 # librdkafka spells ids in the other alphabet of base64 than Kafka does.
 _URL_SAFE: Final = str.maketrans("+/", "-_")
@@ -23,17 +28,35 @@ _SOURCES: Final = {
 }
 
 
-def describe_topics(cluster: Connection, admin: "AdminClient", names: list[str]) -> list[dict[str, Any]]:
+class ClusterRefusal(CommandError):
+    """The cluster's own no, with what it was about."""
+
+    def __init__(self, about: str, error: "KafkaError") -> None:
+        super().__init__(f"{about}: {error.str()} ({error.name()})")
+        self.code = error.code()
+
+
+def answer_about(about: str, future: "Future[_Answer]") -> _Answer:
+    from confluent_kafka import KafkaException
+
+    try:
+        return future.result()
+    except KafkaException as error:
+        raise ClusterRefusal(about, error.args[0]) from error
+
+
+def find_topics(cluster: Connection, admin: "AdminClient", names: list[str]) -> list["TopicDescription"]:
+    """Topics and their partitions. Asked in the one way that never creates a topic by asking for it."""
     from confluent_kafka import TopicCollection
+
+    futures = admin.describe_topics(TopicCollection(names), request_timeout=cluster.timeout_s)
+    return [answer_about(name, future) for name, future in futures.items()]
+
+
+def describe_topics(cluster: Connection, admin: "AdminClient", names: list[str]) -> list[dict[str, Any]]:
     from confluent_kafka.admin import OffsetSpec
 
-    described = admin.describe_topics(TopicCollection(names), request_timeout=cluster.timeout_s)
-    topics = []
-    for name, future in described.items():
-        try:
-            topics.append(future.result())
-        except Exception as error:
-            raise CommandError(f"{name}: {error.args[0].str()}") from error
+    topics = find_topics(cluster, admin, names)
     leaders = {
         TopicPartition(TopicName(topic.name), one.id): (one.leader.host, one.leader.port)
         for topic in topics
@@ -67,9 +90,7 @@ def describe_topics(cluster: Connection, admin: "AdminClient", names: list[str])
             "id": str(topic.topic_id).translate(_URL_SAFE),
             "internal": topic.is_internal,
             "partitions": [partition(TopicName(topic.name), one) for one in topic.partitions],
-            "configs": {
-                one["name"]: one["value"] for one in settings[topic.name] if one["source"] != "default"
-            },
+            "configs": {one["name"]: one["value"] for one in settings[topic.name] if one["source"] != "default"},
         }
         for topic in topics
     ]
@@ -86,14 +107,12 @@ def offsets(
         return {}
     answers = admin.list_offsets(asked, request_timeout=cluster.timeout_s)
     return {
-        TopicPartition(TopicName(one.topic), one.partition): answer.result().offset
+        TopicPartition(TopicName(one.topic), one.partition): answer_about(str(one), answer).offset
         for one, answer in answers.items()
     }
 
 
-def topic_configs(
-    cluster: Connection, admin: "AdminClient", names: Iterable[str]
-) -> dict[str, list[dict[str, Any]]]:
+def topic_configs(cluster: Connection, admin: "AdminClient", names: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
     from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
@@ -107,7 +126,7 @@ def topic_configs(
                 "read_only": bool(entry.is_read_only),
                 "sensitive": bool(entry.is_sensitive),
             }
-            for entry in sorted(answer.result().values(), key=lambda entry: entry.name)
+            for entry in sorted(answer_about(resource.name, answer).values(), key=lambda entry: entry.name)
         ]
         for resource, answer in answers.items()
     }

@@ -5,7 +5,7 @@ disagree.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
@@ -13,19 +13,14 @@ from rich.text import Text
 from headrace.cli.client_properties import parse_pairs
 from headrace.cli.connection import Connection, connected
 from headrace.cli.output import AsJson, CommandError, note, print_json, print_table, size_text
-from headrace.cli.topic_facts import describe_topics, topic_configs
+from headrace.cli.topic_facts import ClusterRefusal, answer_about, describe_topics, topic_configs
 from headrace.errors import ApiError
 from headrace.ids import TopicName, parse_topic_name
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 app = typer.Typer(help="Create, look at and change topics.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
-Names = Annotated[
-    list[str], typer.Argument(metavar="TOPIC", help="One topic or more.", show_default=False)
-]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="One topic or more.", show_default=False)]
 Assignment = Annotated[
     str | None,
     typer.Option(
@@ -42,9 +37,7 @@ BROKER_DEFAULT: Final = -1
 @connected
 def list_topics(
     cluster: Connection,
-    all_topics: Annotated[
-        bool, typer.Option("--all", help="Internal topics, too (those beginning with __).")
-    ] = False,
+    all_topics: Annotated[bool, typer.Option("--all", help="Internal topics, too (those beginning with __).")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List topics with their partitions and replicas."""
@@ -82,44 +75,37 @@ def create(
         int | None, typer.Option("--replication-factor", "-r", min=1, help="Copies of each partition.")
     ] = None,
     replica_assignment: Assignment = None,
-    config: Annotated[
-        list[str], typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting.")
-    ] = [],  # noqa: B006
-    if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="An existing topic is no error.")
-    ] = False,
+    config: Annotated[list[str], typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting.")] = [],  # noqa: B006
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing topic is no error.")] = False,
     validate_only: Annotated[bool, typer.Option("--validate-only", help="Ask, but change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Create topics."""
-    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka import KafkaError
     from confluent_kafka.admin import NewTopic
 
     if replica_assignment is not None and (partitions or replication_factor):
-        raise typer.BadParameter(
-            "--replica-assignment already says how many partitions and replicas there are"
-        )
+        raise typer.BadParameter("--replica-assignment already says how many partitions and replicas there are")
     how: dict[str, Any] = {"config": parse_pairs(config, option="--config")}
     if replica_assignment is not None:
         how["replica_assignment"] = parse_assignment(replica_assignment)
+        how["num_partitions"] = len(how["replica_assignment"])
     else:
         how["num_partitions"] = partitions or BROKER_DEFAULT
         how["replication_factor"] = replication_factor or BROKER_DEFAULT
     wanted = [NewTopic(_legal(name), **how) for name in names]
-    futures = cluster.admin().create_topics(
-        wanted, validate_only=validate_only, request_timeout=cluster.timeout_s
-    )
+    futures = cluster.admin().create_topics(wanted, validate_only=validate_only, request_timeout=cluster.timeout_s)
 
-    def outcome(future: "Future[None]") -> str:
+    outcomes = {}
+    for name, future in futures.items():
         try:
-            future.result()
-        except KafkaException as error:
-            if if_not_exists and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                return "exists"
-            raise
-        return "valid" if validate_only else "created"
-
-    _show_outcomes({name: outcome(future) for name, future in futures.items()}, as_json=as_json)
+            answer_about(name, future)
+            outcomes[name] = "valid" if validate_only else "created"
+        except ClusterRefusal as refusal:
+            if not if_not_exists or refusal.code != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            outcomes[name] = "exists"
+    _show_outcomes(outcomes, as_json=as_json)
 
 
 @app.command()
@@ -157,9 +143,7 @@ def describe(cluster: Connection, names: Names, as_json: AsJson = False) -> None
 def alter(
     cluster: Connection,
     name: Name,
-    partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="The new total.")
-    ] = None,
+    partitions: Annotated[int | None, typer.Option("--partitions", "-p", min=1, help="The new total.")] = None,
     replica_assignment: Assignment = None,
     set_config: Annotated[
         list[str], typer.Option("--set", "-s", metavar="KEY=VALUE", help="Give a setting a value.")
@@ -188,22 +172,17 @@ def alter(
     admin = cluster.admin()
     if settings or unset:
         changes = [
-            *(
-                ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-                for key, value in settings.items()
-            ),
+            *(ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in settings.items()),
             *(ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in unset),
         ]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
         for future in admin.incremental_alter_configs([resource], request_timeout=cluster.timeout_s).values():
-            future.result()
+            answer_about(name, future)
     if partitions is not None:
-        how = (
-            {} if replica_assignment is None else {"replica_assignment": parse_assignment(replica_assignment)}
-        )
+        how = {} if replica_assignment is None else {"replica_assignment": parse_assignment(replica_assignment)}
         wanted = NewPartitions(name, partitions, **how)
         for future in admin.create_partitions([wanted], request_timeout=cluster.timeout_s).values():
-            future.result()
+            answer_about(name, future)
     _show_outcomes({name: "altered"}, as_json=as_json)
 
 
@@ -216,16 +195,16 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete topics and all that they hold."""
-    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka import KafkaError
 
     outcomes = {}
     for name, future in cluster.admin().delete_topics(names, request_timeout=cluster.timeout_s).items():
         try:
-            future.result()
+            answer_about(name, future)
             outcomes[name] = "deleted"
-        except KafkaException as error:
-            if not if_exists or error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise CommandError(f"{name}: {error.args[0].str()}") from error
+        except ClusterRefusal as refusal:
+            if not if_exists or refusal.code != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
             outcomes[name] = "missing"
     _show_outcomes(outcomes, as_json=as_json)
 
@@ -235,9 +214,7 @@ def delete(
 def configs(
     cluster: Connection,
     name: Name,
-    overrides: Annotated[
-        bool, typer.Option("--overrides", help="Only what differs from the defaults.")
-    ] = False,
+    overrides: Annotated[bool, typer.Option("--overrides", help="Only what differs from the defaults.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show every setting of a topic, where its value comes from, and which ones the topic itself sets (*)."""
