@@ -223,10 +223,10 @@ def blocks(rows: tuple[Scenario, ...]) -> list[tuple[Scenario, ...]]:
 
 
 def choose(patterns: list[str] | None, *, quick: bool) -> tuple[Scenario, ...]:
-    """Rows by name, with those whose data or figures they need; all of them when no pattern is given."""
-    rows = tuple(row for row in SCENARIOS if row.quick or not quick)
+    """Rows by name, with those whose data or figures they need; without names all, or those of a smoke run."""
+    rows = SCENARIOS
     if patterns is None:
-        return rows
+        return tuple(row for row in rows if row.quick or not quick)
     chosen = {row.name for row in rows if any(fnmatch.fnmatch(row.name, pattern) for pattern in patterns)}
     missing = [pattern for pattern in patterns if not any(fnmatch.fnmatch(row.name, pattern) for row in rows)]
     if missing:

@@ -30,8 +30,10 @@ def test_a_row_brings_the_rows_that_it_needs() -> None:
     assert SATURATION_ROW in {row.name for row in choose(["end-to-end-80"], quick=False)}
 
 
-def test_patterns_choose_rows() -> None:
-    assert {row.block for row in choose(["java-*"], quick=False)} == {"java"}
+@pytest.mark.parametrize("quick", [False, True])
+def test_patterns_choose_rows_whether_or_not_the_smoke_run_has_them(quick: bool) -> None:
+    names = [row.name for row in choose(["log-10gb-*"], quick=quick)]
+    assert names == ["log-10gb-produce", "log-10gb-consume"]
 
 
 def test_an_unknown_row_is_refused_with_the_names_there_are() -> None:
