@@ -44,10 +44,13 @@ def kio_name(name: str) -> str:
 
 
 def to_kio(entity: Any, struct: Struct, version: int, value: dict[str, Any]) -> Any:
-    """The same value as kio's class. Fails unless kio has exactly our fields in this version, in our order."""
+    """The same value as kio's class. Fails unless kio has exactly our fields in this version, as nullable as ours."""
     carried = [field for field in struct.fields if field.in_version(version)]
-    assert [field.name for field in fields(entity)] == [kio_name(field.name) for field in carried]
     hints = type_hints(entity)
+    assert [field.name for field in fields(entity)] == [kio_name(field.name) for field in carried]
+    assert [kio_nullable(hints[kio_name(field.name)]) for field in carried] == [
+        field.nullable(version) for field in carried
+    ]
     return entity(
         **{
             kio_name(field.name): to_kio_item(
@@ -61,6 +64,12 @@ def to_kio(entity: Any, struct: Struct, version: int, value: dict[str, Any]) -> 
 @cache
 def type_hints(entity: Any) -> dict[str, Any]:
     return typing.get_type_hints(entity)
+
+
+def kio_nullable(hint: Any) -> bool:
+    """Whether null is on the wire. kio's own nulls stand for the zero UUID and for a date of -1."""
+    choices = set(typing.get_args(hint)) if isinstance(hint, types.UnionType) else {hint}
+    return type(None) in choices and not choices & {uuid.UUID, TZAware}
 
 
 def to_kio_item(hint: Any, type_: Type, version: int, value: Any) -> Any:
