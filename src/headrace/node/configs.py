@@ -192,7 +192,7 @@ class TopicConfig(Settings):
     segment_jitter_ms: int = _topic(
         "segment.jitter.ms", LONG, 0,
         "Random time taken off segment.ms, so that not every log rolls at once.",
-        "log.roll.jitter.ms", Synonym("log.roll.jitter.hours", HOUR_MS), check=at_least(0))
+        "log.roll.jitter.ms", Synonym("log.roll.jitter.hours", HOUR_MS), check=at_least(0), acts=False)
     segment_ms: int = _topic(
         "segment.ms", LONG, 7 * DAY_MS, "A segment is rolled when its records span this much time.",
         "log.roll.ms", Synonym("log.roll.hours", HOUR_MS), check=at_least(1))
@@ -326,17 +326,13 @@ class BrokerConfig(Settings):
         "How often logs are looked at for messages that have to be flushed by time.")
     log_flush_start_offset_checkpoint_interval_ms: int = _setting(
         "log.flush.start.offset.checkpoint.interval.ms", INT, MINUTE_MS,
-        "How often log start offsets are written down.", check=at_least(0))
+        "How often log start offsets are written down.", check=at_least(0), acts=False)
     log_index_interval_bytes: int = _setting(
         "log.index.interval.bytes", INT, 4096, "Bytes of log between two entries of its index.",
         check=at_least(0), dynamic=True)
     log_index_size_max_bytes: int = _setting(
         "log.index.size.max.bytes", INT, 10 * MIB, "A segment is rolled when its index has grown to this.",
         check=at_least(4), dynamic=True)
-    log_initial_task_delay_ms: int = _setting(
-        "log.initial.task.delay.ms", LONG, 30_000,
-        "When retention and flushing first look at the logs; for tests.",
-        check=at_least(0), internal=True)
     log_local_retention_bytes: int = _setting(
         "log.local.retention.bytes", LONG, -2,
         "Bytes kept locally once copied to remote storage; there is none here.",
@@ -376,11 +372,11 @@ class BrokerConfig(Settings):
         "log.roll.hours", INT, 168, "Time a segment spans, if log.roll.ms does not say.", check=at_least(1))
     log_roll_jitter_hours: int = _setting(
         "log.roll.jitter.hours", INT, 0, "Random time taken off, if log.roll.jitter.ms does not say.",
-        check=at_least(0))
+        check=at_least(0), acts=False)
     log_roll_jitter_ms: int | None = _setting(
         "log.roll.jitter.ms", LONG, None,
         "Random time taken off log.roll.ms, so that not every log rolls at once.",
-        dynamic=True)
+        dynamic=True, acts=False)
     log_roll_ms: int | None = _setting(
         "log.roll.ms", LONG, None, "A segment is rolled when its records span this much time.", dynamic=True)
     log_segment_bytes: int = _setting(

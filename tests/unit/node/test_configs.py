@@ -1,5 +1,9 @@
+import re
+from pathlib import Path
+
 import pytest
 
+import headrace
 from headrace.errors import ApiError, ConfigError, ErrorCode
 from headrace.node.configs import (
     BrokerConfig,
@@ -22,6 +26,26 @@ def test_the_type_of_a_default_is_the_type_of_its_annotation() -> None:
         for row in table.rows.values():
             declared = table.__annotations__[row.attribute]
             assert isinstance(getattr(config, row.attribute), getattr(declared, "__origin__", declared))
+
+
+def test_a_setting_that_claims_to_act_is_read_by_somebody() -> None:
+    package = Path(headrace.__file__).parent
+    own = {"configs.py", "settings.py", "config_entries.py", "config_page.py"}
+    text = "\n".join(file.read_text() for file in package.rglob("*.py") if file.name not in own)
+    read = set(re.findall(r"\.([a-z_]+)", text))
+    inside = {"broker_id", "internal_segment_bytes", "message_timestamp_type", "remote_storage_enable"}
+    inherited = {synonym.name for row in TopicConfig.rows.values() for synonym in row.synonyms}
+    for row in TopicConfig.rows.values():
+        assert row.acts == (row.attribute in read | inside), row.name
+    for row in BrokerConfig.rows.values():
+        if row.name not in inherited:
+            assert row.acts == (row.attribute in read | inside), row.name
+
+
+def test_a_broker_setting_acts_if_the_topic_setting_above_it_does() -> None:
+    for row in TopicConfig.rows.values():
+        for synonym in row.synonyms:
+            assert BrokerConfig.rows[synonym.name].acts == row.acts, synonym.name
 
 
 def test_a_topic_without_overrides_is_what_the_broker_says() -> None:
@@ -49,9 +73,7 @@ def test_negative_retention_is_for_ever_in_any_unit(name: str) -> None:
 def test_flush_by_time_falls_back_to_the_scheduler() -> None:
     by_scheduler = BrokerConfig.resolve({"log.flush.scheduler.interval.ms": "3000"})
     assert TopicConfig.resolve(by_scheduler, {}).flush_ms == 3000
-    by_interval = BrokerConfig.resolve(
-        {"log.flush.scheduler.interval.ms": "3000", "log.flush.interval.ms": "70"}
-    )
+    by_interval = BrokerConfig.resolve({"log.flush.scheduler.interval.ms": "3000", "log.flush.interval.ms": "70"})
     assert TopicConfig.resolve(by_interval, {}).flush_ms == 70
 
 
