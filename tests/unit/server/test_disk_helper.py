@@ -221,8 +221,11 @@ def test_a_failed_sync_fails_the_file_for_good(stage: Stage) -> None:
     assert stage.sync(helper, bad) is bad.sync_error
     assert helper.statistics().sync_us_total == sent  # Nobody was asked again.
     assert stage.sync(helper, good) is None
-    os.close(reading)
+    bad.close()
     os.close(writing)
+    os.set_blocking(reading, False)
+    assert os.read(reading, 1) == b""  # The helper keeps no descriptor, or this would not be the end.
+    os.close(reading)
 
 
 def strace(output: Path, *arguments: str) -> tuple[str, ...]:

@@ -79,7 +79,8 @@ def test_a_rewritten_page_may_still_hold_what_it_held_before() -> None:
 def test_what_was_truncated_is_back_unless_the_truncation_was_synced() -> None:
     inode = synced(b"0123456789")
     inode.truncate(4)
-    assert {b"0123456789", b"0123"} <= set(outcomes(inode))
+    # The last page may have been written in its new form though the size was not.
+    assert {b"0123456789", b"0123", b"0123\0\0\0\0\0\0"} <= set(outcomes(inode))
     inode.commit(inode.capture())
     assert set(outcomes(inode)) == {b"0123"}
 
