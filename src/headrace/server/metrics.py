@@ -40,6 +40,13 @@ def collect(node: Node, shell: Shell, disk: SystemDisk, helper: DiskHelper) -> I
     yield from process_metrics()
 
 
+def find_fault(node: Node) -> str | None:
+    """Why this node is not well, for `/healthz`."""
+    logs = [partition.log for topic in node.topics for partition in topic.partitions]
+    offline = sum(log.offline is not None for log in logs)
+    return f"{offline} of {len(logs)} partitions are offline" if offline else None
+
+
 # --- Requests and topics --------------------------------------------------------------------------------------
 
 

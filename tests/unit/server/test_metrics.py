@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from headrace.errors import StorageError
 from headrace.node.statistics import FOLLOWER_FETCH, NodeStatistics
 from headrace.server import metrics
 from headrace.server.disk import DiskStatistics
@@ -77,3 +80,13 @@ def test_the_process_tells_its_memory() -> None:
     told = {metric.name: metric.samples[0].value for metric in metrics.process_metrics()}
     assert told["process_cpu_seconds_total"] > 0
     assert told["process_resident_memory_peak_bytes"] > 1 << 20
+
+
+def test_a_node_with_offline_partitions_is_not_well() -> None:
+    def node(*offline: Exception | None) -> Any:
+        partitions = [SimpleNamespace(log=SimpleNamespace(offline=one)) for one in offline]
+        return SimpleNamespace(topics=[SimpleNamespace(partitions=partitions)])
+
+    assert metrics.find_fault(node()) is None
+    assert metrics.find_fault(node(None, None)) is None
+    assert metrics.find_fault(node(None, StorageError("EIO"))) == "1 of 2 partitions are offline"
