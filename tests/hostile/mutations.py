@@ -37,7 +37,7 @@ def _request(key: int) -> Value:
             "topics": [{"topic": TOPIC, "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 64}]}],
         },
         2: {"replica_id": -1, "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "timestamp": -1}]}]},
-        3: {"topics": [{"name": TOPIC}], "allow_auto_topic_creation": False},
+        3: {"topics": [{"name": TOPIC}]},
         19: {"topics": [{"name": "mutant", "num_partitions": 1, "replication_factor": 1}], "timeout_ms": 10},
         20: {"topic_names": ["mutant"], "topics": [{"name": "mutant"}], "timeout_ms": 10},
         21: {"topics": [{"name": "mutant", "partitions": [{"partition_index": 0, "offset": 0}]}], "timeout_ms": 10},
