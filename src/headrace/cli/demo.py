@@ -9,6 +9,7 @@ import hashlib
 import signal
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -220,13 +221,14 @@ def _read(bootstrap: str, expected: Ledger, read: Ledger, *, timing: Timing, out
 class _Watch:
     """Nothing waits for ever: a number that stands still for too long ends the demo."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, *, now: Callable[[], float] = time.monotonic) -> None:
         self._what = what
+        self._now = now
         self._count = -1
-        self._since_s = time.monotonic()
+        self._since_s = now()
 
     def saw(self, count: int) -> None:
-        now_s = time.monotonic()
+        now_s = self._now()
         if count != self._count:
             self._count, self._since_s = count, now_s
         elif now_s - self._since_s > _QUIET_S_MAX:
