@@ -59,6 +59,8 @@ class Api(NamedTuple):
     handle_raw: HandleRaw | None = None
     # Advertised where it differs: librdkafka takes a Produce that starts at 3 for a broker without snappy.
     advertised_min: int | None = None
+    # A decoded request takes many times its bytes: only Produce, which stays views, may be as long as the wire allows.
+    request_bytes_max: int = 1 << 20
     notes: str = ""
 
     @property

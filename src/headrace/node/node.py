@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from headrace.errors import ApiError, ErrorCode, HeadraceError, StorageError
+from headrace.errors import ApiError, ErrorCode, HeadraceError, ProtocolError, StorageError
 from headrace.ids import NodeId, TopicId, TopicName, TopicPartition, topic_id_from
 from headrace.node.apis import (
     API_VERSIONS_KEY,
@@ -49,6 +49,8 @@ LONG_MAX: Final = 2**63 - 1
 PRODUCER_IDS: Final = "producer_ids"
 BROKER_CONFIGS: Final = "configs/brokers/"
 PRODUCER_ID_BLOCK: Final = 1000
+PARTITIONS_PER_TURN: Final = 16
+RETRY_US: Final = 1_000_000
 
 
 class Endpoint(NamedTuple):
@@ -119,10 +121,11 @@ class Node:
         self.data.begin()
         self._apply_broker_overrides()
         records = {TopicName(name): parse_topic_record(text) for name, text in self.store.children(TOPICS)}
-        operations = self._finish_deletions(records)
+        deleted = self._finish_deletions()
         self._adopt_foreign(records)
         # Offsets that a crash took back must not be given out again under the same epoch.
         epoch_bump = 0 if self.data.clean else 1
+        operations: list[Operation] = []
         bytes_scanned = bytes_cut = 0
         for name, record in records.items():
             topic = self._make_topic(name, record.id, record.overrides)
@@ -133,6 +136,9 @@ class Node:
             stored = self.store.read(TOPICS + name)
             if stored is None or stored.value != topic.record():
                 operations.append(Put(TOPICS + name, topic.record()))
+        if deleted:
+            self.data.checkpoint()
+            operations += [Delete(DELETING + name) for name in deleted]
         self._schedule_upkeep()
         loaded: Later[Loaded] = Later()
         result = Loaded(len(self.topics), self.topics.partition_count(), self.data.clean, bytes_scanned, bytes_cut)
@@ -148,18 +154,13 @@ class Node:
             loaded.resolve(result)
         return loaded
 
-    def _finish_deletions(self, records: Mapping[TopicName, TopicRecord]) -> list[Operation]:
-        """Remove what a crash kept from being removed; what to tell the store.
-
-        A topic made anew under the name of a deleted one may have found the old folders still there.
-        """
+    def _finish_deletions(self) -> list[str]:
+        """Remove what a crash kept from being removed; the topics whose deletion is then over."""
         deleting = [name for name, _ in self.store.children(DELETING)]
-        for partition, topic_id in list(self.data.found_partitions()) if deleting else ():
+        for partition, _ in list(self.data.found_partitions()) if deleting else ():
             if partition.topic in deleting:
-                record = records.get(partition.topic)
-                if record is None or (topic_id is not None and topic_id != record.id):
-                    self.data.remove_folder(str(partition))
-        return [Delete(DELETING + name) for name in deleting]
+                self.data.remove_partition(partition)
+        return deleting
 
     def _adopt_foreign(self, records: dict[TopicName, TopicRecord]) -> None:
         """Add the topics that only their folders know of."""
@@ -206,6 +207,25 @@ class Node:
                 log.flush_then(log.end_offset, lambda error: None)
         return recoveries
 
+    def _open_gradually(
+        self, topic: Topic, placed: list[tuple[int, list[int]]], done: Callable[[HeadraceError | None], None]
+    ) -> None:
+        """Open new partitions a few a turn: ten thousand of them must not hold up everybody else."""
+
+        def open_some() -> None:
+            try:
+                self.accepted(topic)  # It may have been deleted between two turns.
+                self._open_partitions(topic, placed[: len(topic.partitions) + PARTITIONS_PER_TURN])
+            except HeadraceError as error:
+                done(error)
+                return
+            if len(topic.partitions) < len(placed):
+                self.timers.at(self.clock.mono_us(), open_some)
+            else:
+                done(None)
+
+        open_some()
+
     def close(self) -> bool:
         """Put everything on disk; whether the stop was clean."""
         self._closing = True
@@ -230,6 +250,8 @@ class Node:
                 raise unknown_api(key, version)
             # A client that knows more than we do asks once, and must be able to read the answer.
             version = API_VERSIONS_UNKNOWN
+        if len(frame) > api.request_bytes_max:
+            raise ProtocolError(f"{api.messages.name} request of {len(frame)} bytes; {api.request_bytes_max} are accepted")
         call = Call(version, client_id, client)
         answer: Answer | Later[Answer] | None
         if api.handle_raw is not None:
@@ -281,21 +303,27 @@ class Node:
                         ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
                     )
                 return
-            try:
-                self._open_partitions(topic, placed)
-            except StorageError as failure:
-                created.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)))
+            self._open_gradually(topic, placed, opened)
+
+        def opened(error: HeadraceError | None) -> None:
+            if error is not None:
+                created.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
                 return
             self.topics.add(topic)
             self.events.info("topic created", topic=name, partitions=len(placed))
             created.resolve(topic)
 
         record = topic_record(topic_id, overrides, placed)
-        self.store.multi_then([Check(TOPICS + name, ABSENT), Put(TOPICS + name, record)], stored)
+        # A deletion is over once its folders are gone for good: a crash must not find the old data under a new topic.
+        free = [Check(TOPICS + name, ABSENT), Check(DELETING + name, ABSENT)]
+        self.store.multi_then([*free, Put(TOPICS + name, record)], stored)
         return created
 
     def delete_topic(self, topic: Topic) -> Later[ApiError | None]:
-        """Out of the store first, then off the disk; a crash between the two is finished by the next start."""
+        """Out of the store first, then off the disk; a crash between the two is finished by the next start.
+
+        Answered once the name is free again, unless the disk keeps it from being so for now.
+        """
         deleted: Later[ApiError | None] = Later()
 
         def stored(error: HeadraceError | None) -> None:
@@ -307,30 +335,50 @@ class Node:
                 self.collected.forget_topic(topic.name)
                 for partition in topic.partitions:
                     partition.notify(1 << 30)  # Parked readers learn that it is gone.
-                self._remove_folders(topic)
+                self._remove_folders(topic, lambda: deleted.resolve(None))
                 self.events.info("topic deleted", topic=topic.name)
                 self.finish_turn()
-            deleted.resolve(None)
+            else:
+                deleted.resolve(None)
 
         tombstone = Put(DELETING + topic.name, str(len(topic.partitions)))
         self.store.multi_then([Delete(TOPICS + topic.name), tombstone], stored)
         return deleted
 
-    def _remove_folders(self, topic: Topic) -> None:
+    def _remove_folders(self, topic: Topic, done: Callable[[], None]) -> None:
         marker = self.random_bytes(16).hex()
-        names = [
-            self.data.remove_log(TopicPartition(topic.name, partition.index), marker=marker)
-            for partition in topic.partitions
-        ]
-        self.store.multi_then([Delete(DELETING + topic.name)], lambda error: None)
+        names: list[str] = []
+        try:
+            names += [
+                self.data.remove_log(TopicPartition(topic.name, partition.index), marker=marker)
+                for partition in topic.partitions
+            ]
+        except StorageError as error:
+            # The store remembers: the next start removes them.
+            self.events.error("folders not removed", topic=topic.name, error=error)
+            done()
+        else:
+            self._free_name(topic.name, done)
 
         def remove() -> None:
-            for name in names:
-                self.data.remove_folder(name)
+            for name in names[:PARTITIONS_PER_TURN]:
+                self._try("folder not removed", partial(self.data.remove_folder, name))
+            del names[:PARTITIONS_PER_TURN]
+            if names:
+                self.timers.at(self.clock.mono_us(), remove)
 
         # Readers under way still hold spans of these files.
         delay_us = topic.config.file_delete_delay_ms * 1000
         self.timers.at(self.clock.mono_us() + delay_us, remove)
+
+    def _free_name(self, name: TopicName, done: Callable[[], None]) -> None:
+        """Let a deleted topic's name be used again, once no crash can bring its folders back."""
+        if self._try("deletion not settled", self.data.checkpoint):
+            self.store.multi_then([Delete(DELETING + name)], lambda error: done())
+            return
+        retry = partial(self._free_name, name, lambda: None)
+        self.timers.at(self.clock.mono_us() + RETRY_US, retry)
+        done()
 
     def accepted(self, topic: Topic) -> TopicRecord:
         """The topic as the store has it, changes under way included; ApiError where it is being deleted.
@@ -351,15 +399,14 @@ class Node:
         record = self.accepted(topic)
         placed = record.partitions + [(0, replicas) for replicas in assignment]
 
+        def opened(error: HeadraceError | None) -> None:
+            added.resolve(None if error is None else ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+
         def stored(error: HeadraceError | None) -> None:
-            try:
-                if error is not None:
-                    raise error
-                self._open_partitions(topic, placed)
-            except HeadraceError as failure:
-                added.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)))
-                return
-            added.resolve(None)
+            if error is not None:
+                opened(error)
+            else:
+                self._open_gradually(topic, placed, opened)
 
         self.store.multi_then([Put(TOPICS + topic.name, topic_record(topic.id, record.overrides, placed))], stored)
         return added
@@ -454,10 +501,19 @@ class Node:
     def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
         def again() -> None:
             if not self._closing:
-                work()
+                self._try("upkeep failed", work)
                 self.timers.at(self.clock.mono_us() + interval_ms * 1000, again)
 
         self.timers.at(self.clock.mono_us() + interval_ms * 1000, again)
+
+    def _try(self, complaint: str, work: Callable[[], None]) -> bool:
+        """Do what can as well be done later, if the disk does not let it be done now; whether it did."""
+        try:
+            work()
+        except StorageError as error:
+            self.events.error(complaint, error=error)
+            return False
+        return True
 
     def delete_expired(self) -> None:
         """Apply retention to every log."""
@@ -475,7 +531,11 @@ class Node:
         if doomed:
             self.events.info("segments expired", partition=partition.log.directory, files=len(doomed))
             delay_us = partition.topic.config.file_delete_delay_ms * 1000
-            self.timers.at(self.clock.mono_us() + delay_us, lambda: self.data.doomed(doomed))
+
+            def remove() -> None:
+                self._try("segments not removed", lambda: self.data.doomed(doomed))
+
+            self.timers.at(self.clock.mono_us() + delay_us, remove)
 
     def _expire_producers(self) -> None:
         now_ms = self.clock.wall_ms()

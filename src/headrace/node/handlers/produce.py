@@ -152,4 +152,4 @@ def _ignore(error: StorageError | None) -> None:
     """A flush nobody waits for; a failure has taken the log offline already."""
 
 
-API = Api(messages.API, wire.VERSION_MIN, wire.VERSION_MAX, handle_raw=handle_raw, advertised_min=0)
+API = Api(messages.API, wire.VERSION_MIN, wire.VERSION_MAX, handle_raw=handle_raw, advertised_min=0, request_bytes_max=2**31 - 1)
