@@ -136,8 +136,7 @@ class Node:
             stored = self.store.read(TOPICS + name)
             if stored is None or stored.value != topic.record():
                 operations.append(Put(TOPICS + name, topic.record()))
-        if deleted:
-            self.data.checkpoint()
+        if deleted and self._try("deletion not settled", self.data.checkpoint):
             operations += [Delete(DELETING + name) for name in deleted]
         self._schedule_upkeep()
         loaded: Later[Loaded] = Later()
@@ -251,7 +250,7 @@ class Node:
             # A client that knows more than we do asks once, and must be able to read the answer.
             version = API_VERSIONS_UNKNOWN
         if len(frame) > api.request_bytes_max:
-            raise ProtocolError(f"{api.messages.name} request of {len(frame)} bytes; {api.request_bytes_max} are accepted")
+            raise ProtocolError(f"{api.messages.name} request of {len(frame)} bytes, above {api.request_bytes_max}")
         call = Call(version, client_id, client)
         answer: Answer | Later[Answer] | None
         if api.handle_raw is not None:

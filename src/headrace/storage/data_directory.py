@@ -96,24 +96,34 @@ class DataDirectory:
             start_offset=self._start_offsets.get(partition, 0),
             now_ms=now_ms,
         )
-        if is_new or not self._disk.exists(f"{directory}/{checkpoints.PARTITION_METADATA}"):
-            # Not waited for: the catalogue knows the id too, and mends a torn file.
-            self._disk.replace_file(
-                f"{directory}/{checkpoints.PARTITION_METADATA}",
-                checkpoints.encode_partition_metadata(topic_id),
-                sync=False,
-            )
+        metadata = f"{directory}/{checkpoints.PARTITION_METADATA}"
+        if checkpoints.decode_partition_metadata(self._disk.read_file(metadata)) is None:
+            # Not waited for: the catalogue knows the id too, and a torn file is mended here.
+            self._disk.replace_file(metadata, checkpoints.encode_partition_metadata(topic_id), sync=False)
         self.logs[partition] = log
         return log, recovery
 
     def remove_log(self, partition: TopicPartition, *, marker: str) -> str:
-        """Move a partition out of the way; the folder to remove once nobody reads it."""
-        self.logs.pop(partition, None)
+        """Move a partition out of the way; the folder to remove once nobody reads it.
+
+        Not before the next `checkpoint` is it gone for good: until then a crash can bring the folder back, and what the
+        checkpoints say of it would be believed of another partition of that name.
+        """
         doomed = f"{partition.topic[:150]}-{partition.partition}.{marker}{DELETE_SUFFIX}"
         self._disk.rename_dir(str(partition), doomed)
+        # Whoever still holds the log must not write under a name that may soon belong to another.
+        self.logs.pop(partition).fail(StorageError(f"{partition} was deleted"))
+        self._forget(partition)
+        return doomed
+
+    def remove_partition(self, partition: TopicPartition) -> None:
+        """As `remove_log`, at once, for one that is not open."""
+        self._disk.remove_tree(str(partition))
+        self._forget(partition)
+
+    def _forget(self, partition: TopicPartition) -> None:
         self._start_offsets.pop(partition, None)
         self._recovery_points.pop(partition, None)
-        return doomed
 
     def remove_folder(self, name: str) -> None:
         self._disk.remove_tree(name)
@@ -124,7 +134,7 @@ class DataDirectory:
 
     def checkpoint(self) -> None:
         """Write down what is known to be on disk, so that a restart need not read it."""
-        self._write(checkpoints.RECOVERY_POINTS, {tp: log.flushed_offset for tp, log in self.logs.items()})
+        self._write(checkpoints.RECOVERY_POINTS, {tp: log.recovery_point for tp, log in self.logs.items()})
         self.checkpoint_starts()
 
     def checkpoint_starts(self) -> None:

@@ -73,10 +73,11 @@ class LeaderEpochs:
     def decode(cls, data: bytes) -> "LeaderEpochs":
         """ValueError where the file is torn; the caller rebuilds from the log."""
         epochs = cls()
-        version, count, *lines = data.decode("ascii", "replace").split("\n")
-        if version != "0":
-            raise ValueError(f"leader epoch checkpoint of version {version!r}")
-        entries = [(int(epoch), int(start)) for epoch, start in (line.split() for line in lines if line)]
+        version, count, *lines, rest = data.decode("ascii", "replace").split("\n")
+        # Without the last line's end, its number may be one that was cut short.
+        if version != "0" or rest:
+            raise ValueError(f"leader epoch checkpoint of version {version!r}, ending with {rest!r}")
+        entries = [(int(epoch), int(start)) for epoch, start in (line.split() for line in lines)]
         if len(entries) != int(count) or entries != sorted(entries):
             raise ValueError(f"{len(entries)} leader epochs, {count} announced")
         epochs._entries = entries

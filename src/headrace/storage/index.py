@@ -10,8 +10,8 @@ written when the process dies are rebuilt by recovery, which reads every segment
 
 import sys
 from array import array
-from bisect import bisect_right
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from struct import Struct
 from typing import Final, NamedTuple
@@ -32,24 +32,26 @@ _BLOCK_ENTRIES: Final = 512
 class _EntryFile:
     """Fixed-width entries in a file that is created when the first ones are written."""
 
-    __slots__ = ("_disk", "_entry", "_file", "_path", "count")
+    __slots__ = ("_disk", "_entry", "_path", "count", "opened")
 
     def __init__(self, disk: Disk, path: str, entry: Struct) -> None:
         self._disk = disk
         self._path = path
         self._entry = entry
-        self._file: File | None = disk.open(path) if disk.exists(path) else None
+        self.opened: File | None = disk.open(path) if disk.exists(path) else None
         # A torn last entry is not an entry.
-        self.count = self._file.size // entry.size if self._file else 0
+        self.count = self.opened.size // entry.size if self.opened else 0
 
     def file(self) -> File:
-        if self._file is None:
-            self._file = self._disk.open(self._path, create=True)
-        return self._file
+        if self.opened is None:
+            self.opened = self._disk.open(self._path, create=True)
+        return self.opened
 
-    def append(self, entries: list[tuple[int, int]]) -> None:
-        pack = self._entry.pack
-        self.file().append([b"".join([pack(*entry) for entry in entries])])
+    def append(self, entries: Sequence[tuple[int, int]]) -> None:
+        file, pack = self.file(), self._entry.pack
+        if file.size != self.count * self._entry.size:
+            file.truncate(self.count * self._entry.size)
+        file.append([b"".join([pack(*entry) for entry in entries])])
         self.count += len(entries)
 
     def at(self, index: int) -> tuple[int, int]:
@@ -86,8 +88,8 @@ class _EntryFile:
         return columns[0::2], columns[1::2]
 
     def truncate(self, count: int) -> None:
-        if self._file is not None:
-            self._file.truncate(count * self._entry.size)
+        if self.opened is not None:
+            self.opened.truncate(count * self._entry.size)
         self.count = count
 
 
@@ -165,17 +167,21 @@ class OffsetIndex:
 
     def truncate(self, relative_offset: int) -> None:
         """Forget entries at or beyond `relative_offset`."""
-        self.flush()
         keep = self._entries.first_index_where(lambda e: e[0] >= relative_offset, end=self._entries.count)
         self._entries.truncate(keep)
+        self._pending = [entry for entry in self._pending if entry[0] < relative_offset]
         self._tail_first = keep
-        self._offsets = array("i")
-        self._positions = array("i")
+        self._offsets = array("i", [entry[0] for entry in self._pending])
+        self._positions = array("i", [entry[1] for entry in self._pending])
         self._block_offsets = array("i")
         self._block_positions = array("i")
 
     def file(self) -> File:
         return self._entries.file()
+
+    @property
+    def opened(self) -> File | None:
+        return self._entries.opened
 
 
 class TimeEntry(NamedTuple):
@@ -188,7 +194,7 @@ class TimeIndex:
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._entries = _EntryFile(disk, path, TIME_ENTRY)
-        self._pending: list[tuple[int, int]] = []
+        self._pending: list[TimeEntry] = []
         self._last: TimeEntry | None = None
 
     @property
@@ -213,7 +219,8 @@ class TimeIndex:
 
     def floor(self, timestamp: int) -> int:
         """A relative offset before which every record is older than `timestamp`; 0 where none is known."""
-        self.flush()
+        if self._pending and self._pending[0].timestamp < timestamp:
+            return self._pending[bisect_left(self._pending, (timestamp,)) - 1].relative_offset
         index = self._entries.first_index_where(lambda e: e[0] >= timestamp, end=self._entries.count)
         return self._entries.at(index - 1)[1] if index else 0
 
@@ -223,10 +230,14 @@ class TimeIndex:
             self._pending = []
 
     def truncate(self, relative_offset: int) -> None:
-        self.flush()
         keep = self._entries.first_index_where(lambda e: e[1] >= relative_offset, end=self._entries.count)
         self._entries.truncate(keep)
-        self._last = None
+        self._pending = [entry for entry in self._pending if entry.relative_offset < relative_offset]
+        self._last = self._pending[-1] if self._pending else None
 
     def file(self) -> File:
         return self._entries.file()
+
+    @property
+    def opened(self) -> File | None:
+        return self._entries.opened

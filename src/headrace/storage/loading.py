@@ -1,11 +1,15 @@
 """Opening a partition's directory, after a clean stop or a crash.
 
 After a clean stop almost nothing is read. After a crash every segment that was not known to be on disk is read
-whole and its indexes are built anew. A torn tail of the last segment is cut at the first bad batch: nothing behind it
-was acknowledged as flushed. In a sealed segment only the bad bytes go, to quarantine.
+whole and its indexes are built anew. Damage behind the recovery point of the last segment is a torn tail and is cut:
+nothing there was acknowledged as flushed, or a sync lied. Anywhere else only the bad bytes go, to quarantine.
+
+What was never synced on purpose (producer snapshots, leader epochs) can be missing, torn or old; each is checked
+before it is believed, and made from the batches where it is not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from headrace.errors import CorruptBatch
@@ -15,7 +19,7 @@ from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.log import EPOCHS_FILE, LogConfig, PartitionLog
 from headrace.storage.producers import Producers
 from headrace.storage.repair import Quarantined, repair_segment
-from headrace.storage.scan import Damage, checked_batches, headers_from
+from headrace.storage.scan import Chain, Damage, chained_batches, headers_from
 from headrace.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment, segment_name
 
 LEFTOVER_SUFFIXES: Final = (DELETED_SUFFIX, ".cleaned", ".swap", ".tmp")
@@ -40,90 +44,118 @@ def load_log(
     start_offset: int,
     now_ms: int,
 ) -> tuple[PartitionLog, Recovery]:
+    known = {"recovery_point": recovery_point, "start_offset": start_offset, "now_ms": now_ms}
+    load = partial(_load, disk, directory, config, **known)
+    try:
+        return load(doubt_from=None if clean else recovery_point)
+    except CorruptBatch:
+        # A clean stop and a sync vouch for the log, not for the medium. Read everything.
+        return load(doubt_from=0)
+
+
+def _load(
+    disk: Disk,
+    directory: str,
+    config: LogConfig,
+    *,
+    doubt_from: int | None,
+    recovery_point: int,
+    start_offset: int,
+    now_ms: int,
+) -> tuple[PartitionLog, Recovery]:
+    """`doubt_from` is the offset whose segment, and all behind it, must be read; None where none must."""
     disk.make_dir(directory)
     names = disk.list(directory)
     for name in names:
         if name.endswith(LEFTOVER_SUFFIXES):
             disk.open(f"{directory}/{name}").delete()
-    bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if _is_segment(name))
+    bases = _offsets_named(names, LOG_SUFFIX)
     if not bases:
-        bases = [max(start_offset, 0)]
-        Segment(disk, directory, bases[0], created_ms=now_ms, create=True)
+        bases = [start_offset]
+        Segment(disk, directory, start_offset, created_ms=now_ms, create=True)
     start_offset = max(start_offset, bases[0])
     segments = [Segment(disk, directory, base, created_ms=now_ms) for base in bases]
-
-    first_doubted = len(segments) if clean else _segment_holding(bases, recovery_point)
-    recovery = Recovery()
-    if not clean:
-        recovery = _recover(disk, directory, config, segments, first_doubted, now_ms)
-    for segment in segments:
-        if not segment.has_indexes:
-            rebuild_indexes(segment, config)
-
-    end_offset = _end_offset(segments[-1])
-    producers = _load_producers(disk, directory, names, segments, trusted_to=_base_at(bases, first_doubted, end_offset))
-    epochs = _load_epochs(disk, directory, segments, end_offset, first_doubted)
+    first_doubted = len(segments) if doubt_from is None else _segment_holding(bases, doubt_from)
+    recovery, rebuilt = _recover(
+        disk, directory, config, segments, first_doubted=first_doubted, recovery_point=recovery_point, now_ms=now_ms
+    )
+    last = segments[-1].last_header()
+    end_offset = bases[-1] if last is None else last.last_offset + 1
+    trusted_to = bases[first_doubted] if first_doubted < len(bases) else end_offset
+    if start_offset > end_offset:
+        # More was deleted than survived. The log goes on where it was promised to start, not below.
+        for segment in segments:
+            for file in segment.doomed_files():
+                file.delete()
+        segments, rebuilt = [Segment(disk, directory, start_offset, created_ms=now_ms, create=True)], []
+        end_offset = trusted_to = start_offset
     log = PartitionLog(
         disk,
         directory,
         config,
         segments=segments,
-        start_offset=min(start_offset, end_offset),
+        start_offset=start_offset,
         end_offset=end_offset,
         # What recovery read may still be in the page cache alone: only what was known before the crash counts.
-        flushed_offset=end_offset if clean else min(recovery_point, end_offset),
-        producers=producers,
-        epochs=epochs,
+        flushed_offset=end_offset if doubt_from is None else min(recovery_point, end_offset),
+        producers=_load_producers(disk, directory, segments, trusted_to=trusted_to),
+        epochs=_load_epochs(disk, directory, segments, trusted_to=trusted_to, end_offset=end_offset),
+        unsynced=[segment for segment in rebuilt if segment is not segments[-1]],
+        is_settled=doubt_from is None and not rebuilt,
     )
     return log, recovery
 
 
-def _is_segment(name: str) -> bool:
-    return name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdigit()
+def _offsets_named(names: list[str], suffix: str) -> list[int]:
+    stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
 
 
 def _segment_holding(bases: list[int], offset: int) -> int:
     return max((index for index, base in enumerate(bases) if base <= offset), default=0)
 
 
-def _base_at(bases: list[int], index: int, end_offset: int) -> int:
-    return bases[index] if index < len(bases) else end_offset
-
-
 def _recover(
-    disk: Disk, directory: str, config: LogConfig, segments: list[Segment], first: int, now_ms: int
-) -> Recovery:
-    bytes_scanned = bytes_cut = 0
+    disk: Disk,
+    directory: str,
+    config: LogConfig,
+    segments: list[Segment],
+    *,
+    first_doubted: int,
+    recovery_point: int,
+    now_ms: int,
+) -> tuple[Recovery, list[Segment]]:
+    """Read the doubted segments, and those that cannot be read without it; what was found, and their indexes anew."""
+    rebuilt: list[Segment] = []
     quarantined: list[Quarantined] = []
-    for index in range(first, len(segments)):
-        segment = segments[index]
-        bytes_scanned += segment.size
-        damage = rebuild_indexes(segment, config)
-        if damage is None:
+    bytes_scanned = bytes_cut = 0
+    for index, segment in enumerate(segments):
+        next_base = segments[index + 1].base_offset if index + 1 < len(segments) else None
+        if index < first_doubted and segment.has_indexes:
             continue
-        if index + 1 < len(segments):
-            next_base = segments[index + 1].base_offset
-            quarantined += repair_segment(disk, directory, segment.base_offset, next_base=next_base)
-            segments[index] = segment = Segment(disk, directory, segment.base_offset, created_ms=now_ms)
-            damage = rebuild_indexes(segment, config)
-            assert damage is None, damage
-        else:
+        bytes_scanned += segment.size
+        chain = Chain(segment.base_offset, next_base=next_base)
+        damage = rebuild_indexes(segment, chain, config)
+        if damage is not None and next_base is None and chain.next_offset >= recovery_point:
             bytes_cut += segment.size - damage.position
             segment.log.truncate(damage.position)
-    return Recovery(len(segments) - first, bytes_scanned, bytes_cut, tuple(quarantined))
+        elif damage is not None:
+            quarantined += repair_segment(disk, directory, segment.base_offset, next_base=next_base)
+            segments[index] = segment = Segment(disk, directory, segment.base_offset, created_ms=now_ms)
+            damage = rebuild_indexes(segment, Chain(segment.base_offset, next_base=next_base), config)
+            assert damage is None, damage
+        segment.seal()
+        rebuilt.append(segment)
+    return Recovery(len(rebuilt), bytes_scanned, bytes_cut, tuple(quarantined)), rebuilt
 
 
-def rebuild_indexes(segment: Segment, config: LogConfig) -> Damage | None:
+def rebuild_indexes(segment: Segment, chain: Chain, config: LogConfig) -> Damage | None:
     """Read the whole segment, indexing as an append would have; where and why it stops being batches."""
     segment.forget_indexes()
-    next_offset = segment.base_offset
-    for found in checked_batches(segment.log):
+    for found in chained_batches(segment.log, chain):
         if isinstance(found, Damage):
             return found
         position, header = found
-        if header.base_offset < next_offset:
-            return Damage(position, f"offset {header.base_offset} where {next_offset} or more must stand")
-        next_offset = header.last_offset + 1
         segment.note(
             position,
             header.size_bytes,
@@ -131,45 +163,27 @@ def rebuild_indexes(segment: Segment, config: LogConfig) -> Damage | None:
             max_timestamp=header.max_timestamp,
             index_interval_bytes=config.index_interval_bytes,
         )
-    segment.seal()
     return None
 
 
-def _end_offset(last: Segment) -> int:
-    try:
-        header = last.last_header()
-    except CorruptBatch:
-        # A clean stop vouches for the log, not for the medium: fall back to reading it all.
-        header = None
-        for found in checked_batches(last.log):
-            if isinstance(found, Damage):
-                last.log.truncate(found.position)
-                break
-            header = found[1]
-    return last.base_offset if header is None else header.last_offset + 1
-
-
-def _load_producers(
-    disk: Disk, directory: str, names: list[str], segments: list[Segment], *, trusted_to: int
-) -> Producers:
-    """The newest snapshot that the log still vouches for, and the batches written after it."""
-    offsets = sorted(
-        (int(name.removesuffix(SNAPSHOT_SUFFIX)) for name in names if name.endswith(SNAPSHOT_SUFFIX)), reverse=True
-    )
+def _load_producers(disk: Disk, directory: str, segments: list[Segment], *, trusted_to: int) -> Producers:
+    """The newest snapshot that the log vouches for, and the batches written after it. Others are swept away."""
+    bases = {segment.base_offset for segment in segments}
     producers, replay_from = Producers(), segments[0].base_offset
-    for offset in offsets:
+    is_found = False
+    for offset in reversed(_offsets_named(disk.list(directory), SNAPSHOT_SUFFIX)):
         path = f"{directory}/{segment_name(offset)}{SNAPSHOT_SUFFIX}"
-        if offset > trusted_to:
+        if not is_found and segments[0].base_offset <= offset <= trusted_to:
+            try:
+                producers, replay_from = Producers.decode(disk.read_file(path) or b""), offset
+                is_found = True
+                continue
+            except ValueError:
+                pass
+        # Those that earlier segments began with serve if this one is torn one day.
+        if not (is_found and offset in bases):
             disk.open(path).delete()
-            continue
-        try:
-            producers = Producers.decode(disk.read_file(path) or b"")
-        except ValueError:
-            disk.open(path).delete()
-            continue
-        replay_from = offset
-        break
-    for _, header in _headers_since(segments, replay_from):
+    for header in _headers_since(segments, replay_from):
         if header.producer_id != NO_PRODUCER_ID and not header.is_control:
             producers.note(
                 producer_id=header.producer_id,
@@ -183,28 +197,31 @@ def _load_producers(
     return producers
 
 
+def _headers_since(segments: list[Segment], offset: int) -> Iterator[BatchHeader]:
+    """Headers of the batches that begin at or after `offset`."""
+    for segment in segments[_segment_holding([segment.base_offset for segment in segments], offset) :]:
+        found = segment.locate(offset, end=segment.size)
+        if found is not None:
+            for _, header in headers_from(segment.log, start=found[0], end=segment.size):
+                yield header
+
+
 def _load_epochs(
-    disk: Disk, directory: str, segments: list[Segment], end_offset: int, first_doubted: int
+    disk: Disk, directory: str, segments: list[Segment], *, trusted_to: int, end_offset: int
 ) -> LeaderEpochs:
     try:
         epochs = LeaderEpochs.decode(disk.read_file(f"{directory}/{EPOCHS_FILE}") or b"")
-        since = segments[first_doubted].base_offset if first_doubted < len(segments) else end_offset
     except ValueError:
-        epochs, since = LeaderEpochs(), segments[0].base_offset
+        epochs = LeaderEpochs()
     epochs.truncate_from_end(end_offset)
-    for _, header in _headers_since(segments, since):
-        epochs.assign(header.leader_epoch, header.base_offset)
-    return epochs
-
-
-def _headers_since(segments: list[Segment], offset: int) -> Iterable[tuple[int, BatchHeader]]:
-    """Headers of the batches that begin at or after `offset`."""
-    first = _segment_holding([segment.base_offset for segment in segments], offset)
+    first = sum(segment.base_offset < trusted_to for segment in segments)
+    # The file may be older than the segments: it is complete up to a batch whose epoch it knows.
+    while first > 0:
+        last = segments[first - 1].last_header()
+        if last is not None and last.leader_epoch <= epochs.latest:
+            break
+        first -= 1
     for segment in segments[first:]:
-        start = 0
-        if segment.base_offset < offset:
-            found = segment.locate(offset, end=segment.size)
-            if found is None:
-                continue
-            start = found[0]
-        yield from headers_from(segment.log, start=start, end=segment.size)
+        for _, header in headers_from(segment.log, start=0, end=segment.size):
+            epochs.assign(header.leader_epoch, header.base_offset)
+    return epochs

@@ -11,6 +11,7 @@ On one node the high watermark follows the end at once, or the flushed offset wh
 
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -25,14 +26,14 @@ from headrace.protocol.batch import (
     write_placement,
 )
 from headrace.storage.epochs import LeaderEpochs
-from headrace.storage.flushing import FlushDone, Flusher, SyncTargets
-from headrace.storage.index import OFFSET_ENTRY
+from headrace.storage.flushing import FlushDone, Flusher, Place, SyncTargets
+from headrace.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from headrace.storage.producers import Producers
 from headrace.storage.retention import SegmentFacts, expired_segments
+from headrace.storage.scan import RELATIVE_OFFSET_MAX
 from headrace.storage.segment import SNAPSHOT_SUFFIX, Segment, TimestampOffset, segment_name
 
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
-_RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 # Recent batch starts, so that a reader at the tail needs no search.
 _RECENT_MAX: Final = 512
 
@@ -107,8 +108,13 @@ class PartitionLog:
         flushed_offset: int,
         producers: Producers,
         epochs: LeaderEpochs,
+        unsynced: list[Segment],
+        is_settled: bool,
     ) -> None:
-        """Use `loading.load_log`; this takes what it found."""
+        """Use `loading.load_log`; this takes what it found.
+
+        `unsynced` are sealed segments whose indexes were made anew. A settled log is on disk as a clean stop leaves it.
+        """
         assert segments
         self._disk = disk
         self.directory = directory
@@ -120,16 +126,22 @@ class PartitionLog:
         self.producers = producers
         self.epochs = epochs
         self.offline: StorageError | None = None
-        self._flusher = Flusher(self, flushed_offset=min(flushed_offset, end_offset))
-        self._directory_dirty = True
+        self._flusher = Flusher(self, flushed_offset=flushed_offset)
+        self._dirty_directories = {directory, "."}
+        # Sealed segments whose indexes are not known to be on disk: those that a flush is to take, those it has taken.
+        self._unsynced = unsynced
+        self._syncing: list[Segment] = []
+        # Where the log ended when it was last left with nothing to write down.
+        self._settled_end = end_offset if is_settled else -1
         self._recent: dict[int, int] = {}
         # Set by the owner: told when the high watermark moves outside an append.
         self.on_watermark: Callable[[], None] = lambda: None
+        self._active.resume()
         self._take_config(config)
         # The visible end: offset, and where that is. Readers never pass it.
-        visible = self._flusher.flushed_offset if config.flush_before_expose else end_offset
+        visible = flushed_offset if config.flush_before_expose else end_offset
         self.high_watermark = max(visible, start_offset)
-        self._watermark_base, self._watermark_position = self._place_of(self.high_watermark)
+        _, self._watermark_base, self._watermark_position = self._place_of(self.high_watermark)
 
     # --- Writing ---------------------------------------------------------------------------------------------
 
@@ -181,7 +193,6 @@ class PartitionLog:
         self.end_offset = last_offset + 1
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
-            self._write_epochs()
         if producer_id != NO_PRODUCER_ID:
             self.producers.note(
                 producer_id=producer_id,
@@ -203,7 +214,7 @@ class PartitionLog:
         active = self._active
         if active.log.size == 0 or (
             active.log.size + size <= self._segment_bytes_max
-            and last_offset - active.base_offset <= _RELATIVE_OFFSET_MAX
+            and last_offset - active.base_offset <= RELATIVE_OFFSET_MAX
             and active.index_entries < self._index_entries_max
             and (max_timestamp if self._ripens_by_event_time else now_ms) <= self._ripe_ms
         ):
@@ -222,19 +233,20 @@ class PartitionLog:
         """Seal the active segment and go on in a new one that starts at the end."""
         if self._active.size == 0:
             return
-        self._active.seal()
+        # The new file comes last of what can fail: one that exists without being used would be in the way of offsets
+        # that go on in the old one.
+        self._write_snapshot(sync=False)
         segment = Segment(self._disk, self.directory, self.end_offset, created_ms=now_ms, create=True)
-        self._disk.replace_file(
-            f"{self.directory}/{segment_name(self.end_offset)}{SNAPSHOT_SUFFIX}", self.producers.encode(), sync=False
-        )
+        self._active.seal()
+        self._unsynced.append(self._active)
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
         self._active = segment
-        self._directory_dirty = True
+        self._dirty_directories.add(self.directory)
         self._recent.clear()
         self._find_ripe_time()
         # What is sealed goes to disk soon, so that recovery never has to read much.
-        self.flush_then(self.end_offset, _ignore)
+        self._flusher.flush()
 
     def fail(self, error: StorageError) -> None:
         """Take the log offline: after an I/O error nobody knows what the disk holds."""
@@ -248,15 +260,17 @@ class PartitionLog:
         self._flush_before_expose = config.flush_before_expose
         self._segment_bytes_max = config.segment_bytes
         self._index_interval_bytes = config.index_interval_bytes
-        self._index_entries_max = config.segment_index_bytes // OFFSET_ENTRY.size
+        # Kafka keeps one time entry in reserve for sealing.
+        self._index_entries_max = min(
+            config.segment_index_bytes // OFFSET_ENTRY.size, config.segment_index_bytes // TIME_ENTRY.size - 1
+        )
         self._find_ripe_time()
 
     def configure(self, config: LogConfig) -> None:
         """Obey other settings from now on. What was hidden until flushed is shown once that is no longer asked."""
         self._take_config(config)
         if not config.flush_before_expose and self.high_watermark < self.end_offset:
-            self.advance_high_watermark(self.end_offset)
-            self.on_watermark()
+            self._show_to(self.end_place())
 
     # --- Flushing --------------------------------------------------------------------------------------------
 
@@ -272,33 +286,43 @@ class PartitionLog:
         """Call back once everything before `end_offset` is on disk, or cannot be."""
         self._flusher.flush_then(end_offset, done)
 
+    @property
+    def recovery_point(self) -> int:
+        """What a restart need not read: everything before it is on disk, indexes included."""
+        oldest = min((segment.base_offset for segment in self._syncing + self._unsynced), default=self.flushed_offset)
+        return min(self.flushed_offset, oldest)
+
+    def end_place(self) -> Place:
+        return Place(self.end_offset, self._active.base_offset, self._active.size)
+
     def sync_targets(self) -> SyncTargets:
-        if self.epochs.dirty:
+        with suppress(DiskFull):
             self._write_epochs()
-        targets: SyncTargets = []
         first = max(bisect_right(self._bases, self.flushed_offset) - 1, 0)
-        for segment in self._segments[first:]:
-            if segment is self._active:
-                # Its indexes are rebuilt from the log if they are lost.
-                targets.append(segment.log.sync_then)
-            else:
-                targets.extend(file.sync_then for file in segment.files())
-        if self._directory_dirty:
-            self._directory_dirty = False
-            for path in (self.directory, "."):
-                targets.append(partial(self._disk.sync_dir_then, path))
+        targets: SyncTargets = [segment.log.sync_then for segment in self._segments[first:]]
+        # Only sealed segments: the indexes of the active one are rebuilt from it if they are lost.
+        unsynced, self._unsynced = self._unsynced, []
+        for segment in unsynced:
+            try:
+                targets.extend(file.sync_then for file in segment.write_indexes())
+                self._syncing.append(segment)
+            except DiskFull:
+                self._unsynced.append(segment)
+        targets += [partial(self._disk.sync_dir_then, path) for path in sorted(self._dirty_directories)]
+        self._dirty_directories.clear()
         return targets
 
-    def on_flushed(self, end_offset: int) -> None:
-        if self.config.flush_before_expose and end_offset > self.high_watermark:
-            self.advance_high_watermark(end_offset)
-            self.on_watermark()
+    def on_flushed(self, place: Place) -> None:
+        for segment in self._syncing:
+            segment.close_indexes()
+        self._syncing = []
+        if self._flush_before_expose and place.offset > self.high_watermark:
+            self._show_to(place)
 
-    def advance_high_watermark(self, offset: int) -> None:
-        assert offset >= self.high_watermark  # Consumers may have read this far.
-        assert offset <= self.end_offset
-        self.high_watermark = offset
-        self._watermark_base, self._watermark_position = self._place_of(offset)
+    def _show_to(self, place: Place) -> None:
+        assert self.high_watermark <= place.offset <= self.end_offset  # Consumers may have read this far.
+        self.high_watermark, self._watermark_base, self._watermark_position = place
+        self.on_watermark()
 
     # --- Reading ---------------------------------------------------------------------------------------------
 
@@ -360,13 +384,12 @@ class PartitionLog:
                 return (segment.log, position, bytes_max) if bytes_max > 0 else None
         return segment.log, position, size
 
-    def _place_of(self, offset: int) -> tuple[int, int]:
-        """Segment and position where `offset` begins, for an offset between batches."""
+    def _place_of(self, offset: int) -> Place:
         if offset >= self.end_offset:
-            return self._active.base_offset, self._active.size
+            return self.end_place()
         segment = self._segments[max(bisect_right(self._bases, offset) - 1, 0)]
         found = segment.locate(offset, end=segment.size)
-        return segment.base_offset, found[0] if found else segment.size
+        return Place(offset, segment.base_offset, found[0] if found else segment.size)
 
     def find_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first visible record whose timestamp is at least `timestamp`."""
@@ -424,40 +447,50 @@ class PartitionLog:
             retention_ms=self.config.retention_ms if self.config.deletes else -1,
             retention_bytes=self.config.retention_bytes if self.config.deletes else -1,
         )
+        if count == len(self._segments):
+            try:
+                self.roll(now_ms=now_ms)
+            except DiskFull:
+                count -= 1  # Where a new segment finds no room the active one stays; the others still make some.
         if count == 0:
             return []
-        if count == len(self._segments):
-            self.roll(now_ms=now_ms)
         doomed, self._segments = self._segments[:count], self._segments[count:]
         self._bases = self._bases[count:]
+        self._unsynced = [segment for segment in self._unsynced if segment not in doomed]
         self.raise_start(max(self.start_offset, self._bases[0]))
         if self._watermark_base < self._bases[0]:
-            self._watermark_base, self._watermark_position = self._place_of(self.high_watermark)
-        self._directory_dirty = True
+            _, self._watermark_base, self._watermark_position = self._place_of(self.high_watermark)
+        self._dirty_directories.add(self.directory)
         return [file for segment in doomed for file in segment.doomed_files()]
 
     # --- Lifecycle -------------------------------------------------------------------------------------------
 
-    def close(self, *, sync: bool = True) -> None:
-        """Write out everything that only memory holds, so that the next start reads nothing twice."""
-        if self.offline is not None:
+    def close(self) -> None:
+        """Put everything on disk that only memory holds, so that the next start reads nothing twice."""
+        if self.offline is not None or self._settled_end == self.end_offset == self.recovery_point:
             return
         self._active.seal()
         self._write_epochs()
-        snapshot = f"{self.directory}/{segment_name(self.end_offset)}{SNAPSHOT_SUFFIX}"
-        self._disk.replace_file(snapshot, self.producers.encode(), sync=sync)
-        if sync:
-            first = max(bisect_right(self._bases, self.flushed_offset) - 1, 0)
-            for segment in self._segments[first:]:
-                for file in segment.files():
-                    file.sync()
-            self._disk.sync_dir(self.directory)
-            self._flusher.flushed_offset = self.end_offset
+        self._write_snapshot(sync=True)
+        first = max(bisect_right(self._bases, self.recovery_point) - 1, 0)
+        for segment in self._segments[first:]:
+            for file in (segment.log, *segment.write_indexes()):
+                file.sync()
+        for path in (self.directory, "."):
+            self._disk.sync_dir(path)
+        self._flusher.flushed_offset = self._settled_end = self.end_offset
+        self._unsynced.clear()
+        self._syncing.clear()
+
+    def _write_snapshot(self, *, sync: bool) -> None:
+        path = f"{self.directory}/{segment_name(self.end_offset)}{SNAPSHOT_SUFFIX}"
+        self._disk.replace_file(path, self.producers.encode(), sync=sync)
 
     def _write_epochs(self) -> None:
-        # Not waited for: the batches carry their epochs, and recovery rebuilds the file from them.
-        self._disk.replace_file(f"{self.directory}/{EPOCHS_FILE}", self.epochs.encode(), sync=False)
-        self.epochs.dirty = False
+        # Not waited for: the batches carry their epochs, and whoever loads the file asks them whether it is complete.
+        if self.epochs.dirty:
+            self._disk.replace_file(f"{self.directory}/{EPOCHS_FILE}", self.epochs.encode(), sync=False)
+            self.epochs.dirty = False
 
     @property
     def size_bytes(self) -> int:
@@ -479,9 +512,3 @@ class PartitionLog:
             leader_epoch=self.epochs.latest,
             offline=str(self.offline) if self.offline else None,
         )
-
-
-def _ignore(error: StorageError | None) -> None:
-    """A flush nobody waits for; a failure has taken the log offline already."""
-
-

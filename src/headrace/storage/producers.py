@@ -1,8 +1,11 @@
 """What a partition remembers of idempotent producers, so that a retry is not a second write.
 
 Per producer: its epoch and its last five batches. A batch seen before is answered with the offset it got then; a
-gap is refused. A producer nobody remembers may start at any sequence. Snapshots are in Kafka's `.snapshot` format,
-which keeps the last batch of each producer.
+gap is refused. A producer nobody remembers may start at any sequence.
+
+Snapshots are in Kafka's `.snapshot` format. Kafka writes one entry for each producer, of its last batch, so that a
+client which retries more than one batch over a restart is told of a gap that is none. Here there is one entry for each
+remembered batch, oldest first: who reads one entry a producer, as Kafka does, is left with the last.
 """
 
 import struct
@@ -124,31 +127,24 @@ class Producers:
             del self._by_id[producer_id]
         return len(silent)
 
-    def truncate(self, end_offset: int) -> None:
-        """Forget batches at or beyond `end_offset`, and producers left with none."""
-        for producer_id, producer in list(self._by_id.items()):
-            kept = [batch for batch in producer.batches if batch.last_offset < end_offset]
-            if not kept:
-                del self._by_id[producer_id]
-            elif len(kept) < len(producer.batches):
-                producer.batches = deque(kept, maxlen=BATCHES_REMEMBERED)
-
     def encode(self) -> bytes:
         """A snapshot of what must outlive a restart."""
-        body = bytearray(_SNAPSHOT_COUNT.pack(len(self._by_id)))
-        for producer_id, producer in self._by_id.items():
-            last = producer.batches[-1] if producer.batches else _NO_BATCH
-            body += _SNAPSHOT_ENTRY.pack(
+        entries = [
+            _SNAPSHOT_ENTRY.pack(
                 producer_id,
                 producer.epoch,
-                last.last_sequence,
-                last.last_offset,
-                last.offset_delta,
-                producer.timestamp,
+                batch.last_sequence,
+                batch.last_offset,
+                batch.offset_delta,
+                batch.timestamp,
                 producer.coordinator_epoch,
                 producer.first_transaction_offset,
             )
-        return _SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, crc32c(body)) + bytes(body)
+            for producer_id, producer in self._by_id.items()
+            for batch in producer.batches or [_NO_BATCH._replace(timestamp=producer.timestamp)]
+        ]
+        body = _SNAPSHOT_COUNT.pack(len(entries)) + b"".join(entries)
+        return _SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, crc32c(body)) + body
 
     @classmethod
     def decode(cls, data: bytes) -> "Producers":
@@ -164,19 +160,18 @@ class Producers:
                 raise ValueError("producer snapshot with a wrong size")
         except struct.error as error:
             raise ValueError("producer snapshot is cut short") from error
-        for index in range(count):
-            producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, first = (
-                _SNAPSHOT_ENTRY.unpack_from(body, _SNAPSHOT_COUNT.size + index * _SNAPSHOT_ENTRY.size)
-            )
-            producer = producers._by_id[producer_id] = _Producer(epoch)
+        for producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first_offset in (
+            _SNAPSHOT_ENTRY.iter_unpack(body[_SNAPSHOT_COUNT.size :])
+        ):
+            producer = producers._by_id.get(producer_id)
+            if producer is None or producer.epoch != epoch:
+                producer = producers._by_id[producer_id] = _Producer(epoch)
             producer.timestamp = timestamp
-            producer.coordinator_epoch = coordinator
-            producer.first_transaction_offset = first
+            producer.coordinator_epoch = coordinator_epoch
+            producer.first_transaction_offset = first_offset
             if last_sequence >= 0:
                 base_sequence = sequence_after(last_sequence, -delta)
-                producer.batches.append(
-                    WrittenBatch(base_sequence, last_sequence, last_offset, delta, timestamp)
-                )
+                producer.batches.append(WrittenBatch(base_sequence, last_sequence, last_offset, delta, timestamp))
         return producers
 
     def statistics(self) -> dict[int, tuple[int, int, int]]:

@@ -6,12 +6,13 @@ costs itself alone: the segment is rewritten without it, and offsets simply have
 
 import re
 from collections.abc import Iterator
+from itertools import count
 from typing import Final, NamedTuple
 
 from headrace.errors import CorruptBatch
 from headrace.ports import Disk, File, Readable
 from headrace.protocol.batch import HEADER_BYTES, parse_header, parse_whole_batch
-from headrace.storage.scan import Damage, checked_batches
+from headrace.storage.scan import Chain, Damage, chained_batches
 from headrace.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 
 QUARANTINE: Final = "quarantine"
@@ -38,45 +39,39 @@ class _Good(NamedTuple):
 
 def survey_segment(file: Readable, *, base_offset: int, next_base: int | None) -> Iterator[_Good | Quarantined]:
     """The file as a sequence of good ranges and bad ones. Changes nothing."""
+    chain = Chain(base_offset, next_base=next_base)
     position = 0
-    next_offset = base_offset
+    bad: Quarantined | None = None
     while position < file.size:
         start = position
-        reason = ""
-        for found in checked_batches(file, start=position):
+        damage: Damage | None = None
+        for found in chained_batches(file, chain, start=position):
             if isinstance(found, Damage):
-                reason = found.reason
+                damage = found
                 break
             at, header = found
-            if header.base_offset < next_offset or (next_base is not None and header.last_offset >= next_base):
-                reason = f"offsets {header.base_offset}..{header.last_offset} do not belong here"
-                break
+            if bad is not None:
+                yield bad._replace(size=start - bad.position, next_offset=header.base_offset)
+                bad = None
             position = at + header.size_bytes
-            next_offset = header.last_offset + 1
         if position > start:
             yield _Good(start, position)
-        if position < file.size:
-            resume, resume_offset = _next_batch(file, position + 1, next_offset=next_offset, next_base=next_base)
-            yield Quarantined(
-                segment=file.path,
-                position=position,
-                size=resume - position,
-                reason=reason,
-                first_offset=next_offset,
-                next_offset=resume_offset if resume_offset is not None else next_base or next_offset,
-                kept_in=None,
-            )
-            position = resume
+        if damage is not None:
+            if bad is None:
+                bad = Quarantined(file.path, position, 0, damage.reason, chain.next_offset, chain.next_offset, None)
+            position = position + damage.size if damage.size else _next_batch(file, position + 1, chain)
+    if bad is not None:
+        yield bad._replace(size=file.size - bad.position, next_offset=next_base or chain.next_offset)
 
 
-def _next_batch(file: Readable, start: int, *, next_offset: int, next_base: int | None) -> tuple[int, int | None]:
-    """Where the next whole batch that may stand here begins, with its offset; the end of the file if none does.
+def _next_batch(file: Readable, start: int, chain: Chain) -> int:
+    """Where the next whole batch that may stand here begins; the end of the file if none does.
 
     Candidates come from a regular expression over the fixed bytes of a header, so that a damaged gigabyte is
     searched at the speed of C; only a right CRC makes a candidate a batch.
     """
-    high_bytes = next_offset.to_bytes(8, "big")[:4]
-    high_next = (((next_offset >> 32) + 1) << 32).to_bytes(8, "big")[:4]
+    high_bytes = chain.next_offset.to_bytes(8, "big")[:4]
+    high_next = (((chain.next_offset >> 32) + 1) << 32).to_bytes(8, "big")[:4]
     # Base offset (4 high bytes known), length, epoch, magic 2. A lookahead finds overlapping candidates too.
     pattern = re.compile(
         b"(?=(?:" + re.escape(high_bytes) + b"|" + re.escape(high_next) + rb").{4}[\x00-\x7f].{3}.{4}\x02)", re.DOTALL
@@ -89,17 +84,15 @@ def _next_batch(file: Readable, start: int, *, next_offset: int, next_base: int 
             if match.start() >= _SEARCH_WINDOW_BYTES or file.size - at < HEADER_BYTES:
                 break
             header = parse_header(file.read(at, HEADER_BYTES))
-            if not next_offset <= header.base_offset <= header.last_offset or header.size_bytes > file.size - at:
-                continue
-            if next_base is not None and header.last_offset >= next_base:
+            if header.size_bytes > file.size - at or chain.refusal(header) is not None:
                 continue
             try:
                 parse_whole_batch(file.read(at, header.size_bytes))
             except CorruptBatch:
                 continue
-            return at, header.base_offset
+            return at
         position += _SEARCH_WINDOW_BYTES
-    return file.size, None
+    return file.size
 
 
 def repair_segment(
@@ -115,16 +108,17 @@ def repair_segment(
     bad = [part for part in survey if isinstance(part, Quarantined)]
     if not bad:
         return []
-    disk.make_dir(f"{QUARANTINE}/{directory}")
+    quarantine = f"{QUARANTINE}/{directory}"
+    disk.make_dir(quarantine)
     kept = []
     for part in bad:
-        kept_path = f"{QUARANTINE}/{directory}/{segment_name(base_offset)}-{part.position}.bytes"
+        kept_path = _unused(disk, f"{quarantine}/{segment_name(base_offset)}-{part.position}")
         target = disk.open(kept_path, create=True)
-        target.truncate(0)
         _copy(source, part.position, part.position + part.size, target)
         target.sync()
         kept.append(part._replace(kept_in=kept_path))
-    disk.sync_dir(f"{QUARANTINE}/{directory}")
+    for made in (quarantine, QUARANTINE, "."):
+        disk.sync_dir(made)
     clean = disk.open(f"{path}.cleaned", create=True)
     clean.truncate(0)
     for good in survey:
@@ -141,6 +135,11 @@ def repair_segment(
     clean.rename(path)
     disk.sync_dir(directory)
     return kept
+
+
+def _unused(disk: Disk, stem: str) -> str:
+    """A path nobody has: an earlier repair may have kept bytes of the same position."""
+    return next(path for path in (f"{stem}.{number}.bytes" for number in count()) if not disk.exists(path))
 
 
 def _copy(source: File, start: int, end: int, target: File) -> None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from headrace.errors import CorruptBatch
 from headrace.ports import Buffer, Disk, File
-from headrace.protocol.batch import LOG_APPEND_TIME, NO_TIMESTAMP, BatchHeader
+from headrace.protocol.batch import HEADER_BYTES, LENGTH_END, LOG_APPEND_TIME, MAGIC, NO_TIMESTAMP, BatchHeader
 from headrace.protocol.records import decode_records
 from headrace.storage.index import OffsetIndex, TimeIndex
 from headrace.storage.scan import headers_from
@@ -20,9 +20,10 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 DELETED_SUFFIX: Final = ".deleted"
 
-# Base offset, batch length and last offset delta: all that finding a batch needs of its header.
-_STEP: Final = Struct(">qi11xi")
+# Base offset, batch length, magic and last offset delta: all that finding a batch needs of its header.
+_STEP: Final = Struct(">qi4xb6xi")
 _STEP_WINDOW_BYTES: Final = 4096
+_LENGTH_MIN: Final = HEADER_BYTES - LENGTH_END
 
 
 class TimestampOffset(NamedTuple):
@@ -124,14 +125,20 @@ class Segment:
         self.bytes_since_index += size
 
     def seal(self) -> None:
-        """Write out what the indexes still hold, with the largest timestamp as the last time entry."""
+        """The largest timestamp becomes the last time entry: what asks for it later looks there."""
         if self.max_timestamp != NO_TIMESTAMP:
             self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+
+    def write_indexes(self) -> tuple[File, File]:
+        """Write out what the indexes still hold; their files. An empty one is a file too, or it would be rebuilt."""
         self.offsets.flush()
         self.times.flush()
-        # An empty index is still a file: Kafka rebuilds a segment whose index is missing.
-        self.offsets.file()
-        self.times.file()
+        return self.offsets.file(), self.times.file()
+
+    def close_indexes(self) -> None:
+        """Give back their memory, once they are written out. The next reader opens them again."""
+        self._offsets = None
+        self._times = None
 
     def forget_indexes(self) -> None:
         """Start the indexes anew, before the whole segment is noted again."""
@@ -142,6 +149,11 @@ class Segment:
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = self.base_offset
         self.first_timestamp = None
+
+    def resume(self) -> None:
+        """Recall what appending needs to know of a segment that another process wrote."""
+        self.learn_timestamps()
+        self.index_entries = self.offsets.count
 
     def learn_timestamps(self) -> None:
         """Recall the largest timestamp of a segment that was not written by this process."""
@@ -172,12 +184,12 @@ class Segment:
                 at = 0
                 if len(window) < _STEP.size:
                     raise CorruptBatch(f"{log.path} at {position}: no batch header before position {end}")
-            base_offset, length, last_offset_delta = unpack(window, at)
-            if length <= 0:
-                raise CorruptBatch(f"{log.path} at {position}: batch length {length}")
+            base_offset, length, magic, last_offset_delta = unpack(window, at)
+            if magic != MAGIC or length < _LENGTH_MIN:
+                raise CorruptBatch(f"{log.path} at {position}: no batch header, but magic {magic}, length {length}")
             if base_offset + last_offset_delta >= offset:
-                return position, length + 12
-            position += length + 12
+                return position, length + LENGTH_END
+            position += length + LENGTH_END
         return None
 
     def last_header(self) -> BatchHeader | None:
@@ -215,30 +227,16 @@ class Segment:
                         return TimestampOffset(record.timestamp_ms, record.offset, header.leader_epoch)
         return None
 
-    def truncate(self, position: int, *, next_offset: int) -> None:
-        """Keep the bytes before `position`; `next_offset` is the first offset that goes."""
-        self.log.truncate(position)
-        self.offsets.truncate(next_offset - self.base_offset)
-        self.times.truncate(next_offset - self.base_offset)
-        self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = self.base_offset
-        self.learn_timestamps()
-
-    def files(self) -> list[File]:
-        """Every file that must be on disk for the segment to be."""
-        return [self.log, self.offsets.file(), self.times.file()]
-
     def doomed_files(self) -> list[File]:
         """The files renamed out of the way, to be deleted once nobody can be reading them."""
-        doomed = []
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX):
+        # By the handles that there are: a sync of one that is under way must not lose its file.
+        opened = [self.log]
+        opened += [index.opened for index in (self._offsets, self._times) if index is not None and index.opened]
+        by_path = {file.path: file for file in opened}
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX):
             path = self.path(suffix)
-            if suffix == LOG_SUFFIX:
-                file = self.log
-            elif self._disk.exists(path):
-                file = self._disk.open(path)
-            else:
-                continue
+            if path not in by_path and self._disk.exists(path):
+                by_path[path] = self._disk.open(path)
+        for path, file in by_path.items():
             file.rename(path + DELETED_SUFFIX)
-            doomed.append(file)
-        return doomed
+        return list(by_path.values())

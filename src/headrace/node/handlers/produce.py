@@ -124,8 +124,8 @@ def _append(
     if isinstance(written, Appended):
         topic.traffic.messages_in(header.record_count, len(records))
         if config.flush_before_expose:
-            if config.flush_messages == LONG_MAX and config.flush_ms == LONG_MAX:
-                # Nothing else would ever flush, and so show, these records.
+            if config.flush_ms == LONG_MAX:
+                # A flush by count may be as long in coming as the messages that it counts; nobody would see these.
                 log.flush_then(log.end_offset, _ignore)
         elif partition.watchers:
             partition.notify(len(records))
@@ -152,4 +152,11 @@ def _ignore(error: StorageError | None) -> None:
     """A flush nobody waits for; a failure has taken the log offline already."""
 
 
-API = Api(messages.API, wire.VERSION_MIN, wire.VERSION_MAX, handle_raw=handle_raw, advertised_min=0, request_bytes_max=2**31 - 1)
+API = Api(
+    messages.API,
+    wire.VERSION_MIN,
+    wire.VERSION_MAX,
+    handle_raw=handle_raw,
+    advertised_min=0,
+    request_bytes_max=2**31 - 1,
+)
