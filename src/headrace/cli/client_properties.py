@@ -1,8 +1,8 @@
 """Client settings in either of the two dialects people have files in: Kafka's Java names and librdkafka's.
 
 Most names are the same. Those that are not are in one table; what only a Java program can use is left out and
-named, so that nobody believes it is in force; what cannot be carried over is an error. Knows nothing of
-connections.
+named, so that nobody believes it is in force; what cannot be carried over is an error. Knows nothing of files
+and connections.
 """
 
 import re
@@ -19,18 +19,6 @@ _JAVA_ONLY: Final = {
     *("ssl.protocol", "ssl.enabled.protocols", "ssl.truststore.password"),
 }
 _JAAS_OPTION: Final = re.compile(r"""(\w+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;]+))""")
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """Java's format: `#` or `!` comments; `=`, `:` or a space; a backslash to go on on the next line."""
-    settings: dict[str, str] = {}
-    for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines():
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        key, value = re.fullmatch(r"([^\s=:]+)\s*[=:\s]?\s*(.*)", line).groups()  # type: ignore[union-attr]
-        settings[key] = value
-    return settings
 
 
 def parse_pairs(pairs: Iterable[str], *, option: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 
 import typer
 
-from headrace.cli.client_properties import parse_pairs, parse_properties, translate_java
+from headrace.cli.client_properties import parse_pairs, translate_java
 from headrace.cli.output import CommandError, note
 from headrace.errors import ConfigError
 
@@ -142,8 +142,11 @@ def connect(
     """The file first, then the bootstrap address, then single settings: the more particular wins."""
     settings: dict[str, str] = {}
     if command_config is not None:
+        from headrace.server.config import read_properties
+
+        java = read_properties(command_config)
         try:
-            settings, left_out = translate_java(parse_properties(command_config.read_text()))
+            settings, left_out = translate_java(java)
         except ConfigError as error:
             raise CommandError(f"{command_config}: {error}") from error
         if left_out:

@@ -1,31 +1,9 @@
-"""Client settings from Java's properties files and from single words."""
+"""Client settings in Java's dialect, and from single words."""
 
 import pytest
 
-from headrace.cli.client_properties import parse_pairs, parse_properties, translate_java
+from headrace.cli.client_properties import parse_pairs, translate_java
 from headrace.errors import ConfigError
-
-
-def test_the_properties_format() -> None:
-    text = (
-        "# a comment\n! another\n\n  security.protocol = SASL_SSL\nclient.id: me\nacks all\n"
-        "sasl.jaas.config=PlainLoginModule required \\\n    username=u;\nempty=\nalone\n"
-    )
-    assert parse_properties(text) == {
-        "security.protocol": "SASL_SSL",
-        "client.id": "me",
-        "acks": "all",
-        "sasl.jaas.config": "PlainLoginModule required username=u;",
-        "empty": "",
-        "alone": "",
-    }
-
-
-def test_a_value_may_hold_separators() -> None:
-    assert parse_properties("bootstrap.servers=a:1,b:2\nx = a=b c") == {
-        "bootstrap.servers": "a:1,b:2",
-        "x": "a=b c",
-    }
 
 
 def test_words_of_the_command_line() -> None:
