@@ -12,8 +12,8 @@ PARTITIONS = 3
 
 
 @pytest.fixture(params=sorted(DRIVERS))
-def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
-    yield DRIVERS[request.param]
+def driver(request: pytest.FixtureRequest) -> Driver:
+    return DRIVERS[request.param]
 
 
 def check(bootstrap: str, topic: str, expected: dict[int, list[Message]], *, reader: Driver) -> None:

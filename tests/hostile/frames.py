@@ -47,6 +47,11 @@ def header(key: int, version: int, *, client: bytes = i16(4) + b"evil") -> bytes
     return i16(key) + i16(version) + i32(1) + client
 
 
+PRODUCER = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+# Replica, wait, bytes at least and at most, isolation, session and its epoch.
+_FETCH_HEAD = i32(-1) + i32(0) * 3 + b"\0" + i32(0) * 2
+
+
 def closed(name: str, data: bytes) -> BadFrame:
     return BadFrame(name, Expect.CLOSED, data)
 
@@ -127,9 +132,9 @@ def _counts() -> list[BadFrame]:
         ),
         closed("Produce v9 with an endless varint", framed(header(0, 9) + b"\0" + b"\xff" * 12)),
         closed("Produce cut in the middle", framed(request_body(0, 7, _PRODUCE_ONE)[:-20])),
-        closed("Fetch with 2^31-1 topics", framed(header(1, 11) + i32(-1) + i32(0) * 3 + b"\0" + i32(0) * 2 + i32(2**31 - 1))),
+        closed("Fetch with 2^31-1 topics", framed(header(1, 11) + _FETCH_HEAD + i32(2**31 - 1))),
         closed("Fetch with minus one topics", framed(header(1, 4) + i32(-1) + i32(0) * 3 + b"\0" + i32(-1))),
-        closed("Fetch v12 with a count of zero", framed(header(1, 12) + b"\0" + i32(-1) + i32(0) * 3 + b"\0" + i32(0) * 2 + b"\0")),
+        closed("Fetch v12 with a count of zero", framed(header(1, 12) + b"\0" + _FETCH_HEAD + b"\0")),
         closed("Fetch cut in the middle", framed(request_body(1, 12, _FETCH_ONE)[:-9])),
         closed("ListOffsets with a huge count", framed(header(2, 1) + i32(-1) + i32(2**30))),
         closed("CreateTopics with a huge count", framed(header(19, 2) + i32(2**31 - 1))),
@@ -155,7 +160,7 @@ def _batches() -> list[BadFrame]:
         refused("empty records", produce(b""), 0, 7),
         refused("null records", produce(None), 0, 7),
         refused("a control batch", produce(batch(control=True)), 0, 7),
-        refused("a transactional batch without a transaction", produce(batch(transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)), 0, 7),
+        refused("a transactional batch without a transaction", produce(batch(transactional=True, **PRODUCER)), 0, 7),
         refused("a producer id without a sequence", produce(batch(producer_id=5, producer_epoch=0)), 0, 7),
         refused("a batch too large", produce(encode_batch([Record(None, b"x" * 1_500_000, (), NOW_MS)])), 0, 7),
         refused("acks of 7", produce(good, acks=7), 0, 7),
@@ -196,7 +201,7 @@ def _requests() -> list[BadFrame]:
         refused("a fetch at 2^63-1", fetch(fetch_offset=2**63 - 1), 1, 11),
         refused("a fetch of partition -1", fetch(partition=-1), 1, 11),
         refused("a fetch with a leader epoch of the future", fetch(current_leader_epoch=2**31 - 1), 1, 11),
-        refused("deleting an unknown topic", request_frame(20, 4, {"topic_names": ["no-such"], "timeout_ms": 100}), 20, 4),
+        refused("deleting an unknown topic", request_frame(20, 4, {"topic_names": ["no-such"]}), 20, 4),
         refused(
             "a fetch session nobody opened",
             request_frame(1, 11, {"max_wait_ms": 0, "session_id": 77, "session_epoch": 5, "topics": []}),

@@ -18,28 +18,32 @@ _INTERESTING = (0, 1, -1, 2, 127, 128, 255, 256, 0x7FFF, -0x8000, 0x7FFFFFFF, -0
 
 def honest_bodies() -> list[bytes]:
     """One request of every API and version, with something in it."""
-    bodies = []
-    for key, api in sorted(APIS.items()):
-        for version in range(api.version_min, api.version_max + 1):
-            bodies.append(request_body(key, version, _request(key)))
-    return bodies
+    return [
+        request_body(key, version, _request(key, version))
+        for key, api in sorted(APIS.items())
+        for version in range(api.version_min, api.version_max + 1)
+    ]
 
 
-def _request(key: int) -> Value:
+def _request(key: int, version: int) -> Value:
     batch = encode_batch([Record(b"k", b"v" * 30, (("h", b"x"),), 1_700_000_000_000)])
     # DeleteTopics and DeleteRecords name what the honest client does not use.
     samples: dict[int, Value] = {
-        0: {"acks": 1, "timeout_ms": 10, "topic_data": [{"name": TOPIC, "partition_data": [{"index": 0, "records": batch}]}]},
+        0: {
+            "acks": 1,
+            "timeout_ms": 10,
+            "topic_data": [{"name": TOPIC, "partition_data": [{"index": 0, "records": batch}]}],
+        },
         1: {
             "max_wait_ms": 1,
             "min_bytes": 1,
             "session_epoch": -1,
-            "topics": [{"topic": TOPIC, "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 64}]}],
+            "topics": [{"topic": TOPIC, "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 9}]}],
         },
         2: {"replica_id": -1, "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "timestamp": -1}]}]},
         3: {"topics": [{"name": TOPIC}]},
         19: {"topics": [{"name": "mutant", "num_partitions": 1, "replication_factor": 1}], "timeout_ms": 10},
-        20: {"topic_names": ["mutant"], "topics": [{"name": "mutant"}], "timeout_ms": 10},
+        20: {"topics": [{"name": "mutant"}]} if version >= 6 else {"topic_names": ["mutant"]},
         21: {"topics": [{"name": "mutant", "partitions": [{"partition_index": 0, "offset": 0}]}], "timeout_ms": 10},
         32: {"resources": [{"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None}]},
         37: {"topics": [{"name": "mutant", "count": 2, "assignments": None}], "timeout_ms": 10},

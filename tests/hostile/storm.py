@@ -9,6 +9,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,10 +64,8 @@ def storm(*, first: int, count: int, progress: Callable[[int], None] = lambda do
 def _attack(host: str, port: int, frame: bytes) -> socket.socket:
     sock = socket.create_connection((host, port), 5)
     sock.setblocking(False)
-    try:
+    with suppress(OSError):  # Closed before it was all sent: also an answer.
         sock.send(frame)
-    except OSError:
-        pass  # Closed before it was all sent: also an answer.
     return sock
 
 

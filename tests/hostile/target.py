@@ -117,9 +117,8 @@ class HonestClient:
         row = produced["responses"][0]["partition_responses"][0]
         assert row["error_code"] == 0, row
         asked = [{"partition": 0, "fetch_offset": row["base_offset"], "partition_max_bytes": 1 << 20}]
-        fetched = wire.call(
-            1, 11, {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1, "topics": [{"topic": TOPIC, "partitions": asked}]}
-        )
+        topics = [{"topic": TOPIC, "partitions": asked}]
+        fetched = wire.call(1, 11, {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1, "topics": topics})
         assert fetched["responses"][0]["partitions"][0]["records"]
 
     def __enter__(self) -> Self:

@@ -41,7 +41,7 @@ def test_slow_senders_hold_up_nobody(node: NodeProcess) -> None:
     frame = produce(batch())
     with under_attack(node):
         slow = [connect(node) for _ in range(50)]
-        for position in range(0, 60):
+        for position in range(60):
             for sock in slow:
                 sock.send(frame[position : position + 1])
             time.sleep(0.01)

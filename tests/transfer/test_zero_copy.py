@@ -35,7 +35,8 @@ def test_bulk_reads_are_carried_by_sendfile(node: NodeProcess, tmp_path: Path) -
         pytest.skip("strace is not installed")
     fill(node, "bulk", messages=60_000)
     trace = tmp_path / "strace.txt"
-    command = ["strace", "-f", "-e", "trace=sendfile,sendmsg,sendto,write,writev", "-o", str(trace), "-p", str(node.pid)]
+    calls = "trace=sendfile,sendmsg,sendto,write,writev"
+    command = ["strace", "-f", "-e", calls, "-o", str(trace), "-p", str(node.pid)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as tracer:
         try:
             assert tracer.stderr is not None

@@ -10,7 +10,7 @@ This module knows no setting by name, and reads no file.
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 Value = bool | int | float | str | tuple[str, ...] | None
 LONG_MAX = 2**63 - 1
@@ -224,4 +224,4 @@ def table(body: type[S]) -> type[S]:
     slots = tuple(row.attribute for row in rows.values())
     dropped = {*slots, "__dict__", "__weakref__"}
     members = {name: value for name, value in vars(body).items() if name not in dropped}
-    return type(body)(body.__name__, body.__bases__, {**members, "__slots__": slots, "rows": rows})
+    return cast(type[S], type(body.__name__, body.__bases__, {**members, "__slots__": slots, "rows": rows}))
