@@ -29,7 +29,7 @@ _POM = Path(__file__).with_name("pom.xml")
 _START_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 30
 
-# What bin/kafka-server-start.sh and bin/kafka-run-class.sh give the broker, so that a race against it is fair.
+# What Kafka's own start scripts give the broker, so that a race against it is fair.
 BROKER_JVM_OPTIONS = (
     "-Xms1G",
     "-Xmx1G",
@@ -156,7 +156,9 @@ class ApacheKafka:
         config.write_text("".join(f"{key}={value}\n" for key, value in self._all_properties().items()))
         if not (self.data_dir / "meta.properties").exists():
             self.data_dir.mkdir(parents=True, exist_ok=True)
-            run_tool("kafka.tools.StorageTool", "format", "--cluster-id", self.cluster_id, "--config", config)
+            # One argument with '=', because one id in 64 begins with a dash.
+            cluster = f"--cluster-id={self.cluster_id}"
+            run_tool("kafka.tools.StorageTool", "format", cluster, "--config", config)
         command = [*java_command(jvm_options=self._jvm_options), "kafka.Kafka", str(config)]
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
@@ -183,12 +185,16 @@ class ApacheKafka:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _all_properties(self) -> dict[str, str]:
-        return _SINGLE_NODE_PROPERTIES | {
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{self.host}:{self._controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
-            "controller.quorum.voters": f"{NODE_ID}@{self.host}:{self._controller_port}",
-            "log.dirs": str(self.data_dir),
-        } | self._properties
+        return (
+            _SINGLE_NODE_PROPERTIES
+            | {
+                "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{self.host}:{self._controller_port}",
+                "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+                "controller.quorum.voters": f"{NODE_ID}@{self.host}:{self._controller_port}",
+                "log.dirs": str(self.data_dir),
+            }
+            | self._properties
+        )
 
     def _wait_ready(self) -> None:
         assert self._process is not None

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 CACHE_DIR = Path(__file__).resolve().parents[2] / ".cache"
 REQUIRE_ALL = os.environ.get("HEADRACE_REQUIRE") == "all"
@@ -17,6 +18,15 @@ REQUIRE_ALL = os.environ.get("HEADRACE_REQUIRE") == "all"
 
 class ToolMissing(Exception):
     """A program that is not installed; the text says which, and how to get it."""
+
+
+def without_tool(missing: ToolMissing) -> NoReturn:
+    """Leave a test that cannot run here: skipped with the reason, or failed where everything is required."""
+    import pytest  # The bench uses this module too, and has no need of it.
+
+    if REQUIRE_ALL:
+        pytest.fail(str(missing), pytrace=False)
+    pytest.skip(str(missing), allow_module_level=True)
 
 
 def require_tool(name: str, *, hint: str) -> str:
