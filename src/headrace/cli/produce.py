@@ -111,6 +111,7 @@ def produce(
             "acks": acks.value,
             "compression.type": compression.value,
             "linger.ms": 5,
+            "partitioner": "murmur2_random",  # A key goes where Kafka's own producers send it.
             "on_delivery": delivery.note,
             # Most deliveries succeed; a callback for each would take longer than sending it.
             "delivery.report.only.error": True,
