@@ -36,7 +36,7 @@ from bench.scenarios import SATURATION_ROW, WARM_UP, Scenario, blocks, choose
 from bench.systems import HEADRACE, KAFKA, SYSTEMS, VERSIONS, fresh_broker
 from bench.warm_memory import WarmMemory
 from headrace.testing.node_process import NodeProcessError
-from tests.oracle.toolbox import ToolMissingError
+from tests.oracle.toolbox import ToolMissing
 
 # How brokers, tools and clients say that they did not do as told. Anything else is our bug, and ends the run.
 FAILURES: Final = (LoadError, NodeProcessError, KafkaException, RuntimeError, subprocess.TimeoutExpired)
@@ -183,7 +183,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         rows = choose(options.rows.split(",") if options.rows else None, quick=options.quick)
         facts = host_facts()
-    except (LookupError, ToolMissingError, LoadError) as error:
+    except (LookupError, ToolMissing, LoadError) as error:
         console.print(str(error), style="red", markup=False)
         return 2
     systems = (options.only,) if options.only else (HEADRACE, KAFKA)
