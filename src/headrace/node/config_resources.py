@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from headrace.errors import ApiError, ConfigError, ErrorCode
+from headrace.ids import parse_topic_name
 from headrace.node.apis import Message
 from headrace.node.configs import BrokerConfig, TopicConfig, parse_broker_override
 from headrace.node.later import Later, gather, resolved
@@ -24,18 +25,11 @@ Change = Callable[[list[Message], Mapping[str, str], Mapping[str, Setting]], Ove
 
 
 class ResourceType(IntEnum):
-    """Kafka's numbers for what has settings."""
+    """Kafka's numbers for what has settings; groups and client metrics, which have some too, are not served."""
 
-    UNKNOWN = 0
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-def resource_type_name(number: int) -> str:
-    return ResourceType(number).name if number in set(ResourceType) else ResourceType.UNKNOWN.name
 
 
 def alter(node: "Node", request: Message, change: Change) -> Later[Message]:
@@ -81,7 +75,9 @@ def _alter(node: "Node", resource: Message, change: Change, *, validate_only: bo
 def _alter_topic(
     node: "Node", name: str, configs: list[Message], change: Change, *, validate_only: bool
 ) -> Later[ApiError | None]:
-    topic = node.topics.named(name)
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    topic = node.topics.named(parse_topic_name(name))
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     current = node.accepted(topic).overrides

@@ -390,7 +390,7 @@ class Node:
             record = parse_topic_record(stored.value)
             if record.id == topic.id:
                 return record
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def add_partitions(self, topic: Topic, assignment: list[list[int]]) -> Later[ApiError | None]:
         """Further partitions, onto those that the topic has been accepted with."""

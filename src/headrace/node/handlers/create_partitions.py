@@ -34,9 +34,7 @@ def _grow(node: "Node", asked: Message, *, validate_only: bool) -> Later[Message
     try:
         topic = node.topics.named(name)
         if topic is None:
-            raise ApiError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-            )
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         assignment = _decide_growth(node, topic, asked)
         if validate_only:
             return resolved(_result(name, None))

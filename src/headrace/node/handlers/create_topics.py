@@ -151,7 +151,8 @@ def _described(node: "Node", plan: TopicPlan, *, topic_id: bytes | None) -> Mess
         "configs": [
             {
                 "name": entry.name,
-                "value": entry.value,
+                # As it was written, where DescribeConfigs tells how it was understood.
+                "value": plan.overrides.get(entry.name, entry.value),
                 "read_only": entry.read_only,
                 "config_source": entry.source,
                 "is_sensitive": entry.sensitive,

@@ -24,23 +24,29 @@ def handle(node: "Node", request: Message, call: Call) -> Later[Message]:
     asked = request["topics"]
     if call.version < _BY_ID_SINCE:
         asked = [{"name": name, "topic_id": ZERO_TOPIC_ID} for name in request["topic_names"]]
-    answers: list[Later[Message]] = []
-    topics: dict[bytes, tuple[Topic, str | None]] = {}
+    found: dict[tuple[str | None, bytes], Topic | ApiError] = {}
     for (name, topic_id), count in Counter((item["name"], item["topic_id"]) for item in asked).items():
         try:
             if not node.config.delete_topic_enable:
                 raise _disabled(call.version)
-            topic = _find(node, name, topic_id, is_repeated=count > 1)
-            if topic.id in topics:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST,
-                    "The provided topic name maps to an ID that was already supplied.",
-                )
+            found[name, topic_id] = _find(node, name, topic_id, is_repeated=count > 1)
         except ApiError as error:
-            answers.append(resolved(_result(name, topic_id, error)))
-            continue
-        topics[topic.id] = (topic, name)
-    answers += [_delete(node, topic) for topic, _ in topics.values()]
+            found[name, topic_id] = error
+    times = Counter(topic.id for topic in found.values() if isinstance(topic, Topic))
+
+    def delete(name: str | None, topic_id: bytes, topic: Topic | ApiError) -> Later[Message]:
+        if isinstance(topic, Topic) and times[topic.id] > 1:
+            # Whoever names a topic in two ways may not mean what they say.
+            topic_id = topic.id
+            topic = ApiError(
+                ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
+            )
+        if isinstance(topic, ApiError):
+            return resolved(_result(name, topic_id, topic))
+        gone = topic
+        return node.delete_topic(gone).map(lambda error: _result(gone.name, gone.id, error))
+
+    answers = [delete(name, topic_id, topic) for (name, topic_id), topic in found.items()]
     return gather(answers).map(lambda responses: {"responses": responses})
 
 
@@ -69,10 +75,6 @@ def _find(node: "Node", name: str | None, topic_id: bytes, *, is_repeated: bool)
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
         )
     return topic
-
-
-def _delete(node: "Node", topic: Topic) -> Later[Message]:
-    return node.delete_topic(topic).map(lambda error: _result(topic.name, topic.id, error))
 
 
 def _result(name: str | None, topic_id: bytes, error: ApiError | None) -> Message:

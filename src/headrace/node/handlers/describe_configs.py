@@ -5,17 +5,23 @@ turn. Groups and client metrics are refused; they are not served.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.errors import ApiError, ErrorCode
 from headrace.ids import parse_topic_name
 from headrace.node.apis import Api, Call, Message
 from headrace.node.config_entries import ConfigEntry, describe_broker, describe_broker_defaults, describe_topic
-from headrace.node.config_resources import ResourceType, resource_type_name
+from headrace.node.config_resources import ResourceType
 from headrace.protocol.messages import describe_configs as messages
 
 if TYPE_CHECKING:
     from headrace.node.node import Node
+
+# Kafka's words for any bad request.
+_UNSUPPORTED: Final = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
 
 
 def handle(node: "Node", request: Message, call: Call) -> Message:
@@ -46,17 +52,14 @@ def _entries(node: "Node", resource_type: int, name: str) -> Iterable[ConfigEntr
     if resource_type == ResourceType.BROKER:
         if not name:
             return describe_broker_defaults(node.config)
-        _refuse_other_node(node, name, expected=f"{node.id} or empty string")
+        _refuse_other_node(node, name, expected=f"{node.id} or empty string,")
         return describe_broker(node.config)
     if resource_type == ResourceType.BROKER_LOGGER:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
         _refuse_other_node(node, name, expected=str(node.id))
         return ()
-    raise ApiError(
-        ErrorCode.INVALID_REQUEST,
-        f"Unexpected resource type {resource_type_name(resource_type)} for resource {name}",
-    )
+    raise ApiError(ErrorCode.INVALID_REQUEST, _UNSUPPORTED)
 
 
 def _refuse_other_node(node: "Node", name: str, *, expected: str) -> None:
@@ -66,7 +69,7 @@ def _refuse_other_node(node: "Node", name: str, *, expected: str) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
     if node_id != node.id:
         raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected}, but received {name}"
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected} but received {name}"
         )
 
 

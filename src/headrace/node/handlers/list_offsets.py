@@ -6,7 +6,6 @@ remote storage; some clients use it wherever it is offered.
 Ignored: the time-out, which is for lookups in remote storage.
 """
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import ApiError, CorruptBatch, ErrorCode, StorageError
@@ -35,20 +34,25 @@ _SPECIAL_SINCE: Final = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _CONSUMER: Final = -1
+_READ_UNCOMMITTED: Final = 0
+_READ_COMMITTED: Final = 1
 _NOWHERE: Final = TimestampOffset(-1, -1, -1)
 
 
 def handle(node: "Node", request: Message, call: Call) -> Message:
-    counts = Counter(
-        (topic["name"], asked["partition_index"]) for topic in request["topics"] for asked in topic["partitions"]
-    )
+    # A partition that is asked for twice is answered once, and refused: two answers could not be told apart.
+    asked_for: dict[str, dict[int, Message | None]] = {}
+    for topic in request["topics"]:
+        partitions = asked_for.setdefault(topic["name"], {})
+        for asked in topic["partitions"]:
+            index = asked["partition_index"]
+            partitions[index] = None if index in partitions else asked
     is_consumer = request["replica_id"] == _CONSUMER
 
-    def look_up(name: str, asked: Message) -> Message:
-        index = asked["partition_index"]
+    def look_up(name: str, index: int, asked: Message | None) -> Message:
         code, found = ErrorCode.NONE, _NOWHERE
         try:
-            if counts[name, index] > 1:
+            if asked is None or request["isolation_level"] not in (_READ_UNCOMMITTED, _READ_COMMITTED):
                 raise ApiError(ErrorCode.INVALID_REQUEST)
             if asked["timestamp"] < 0 and call.version < _SPECIAL_SINCE.get(asked["timestamp"], 1 << 15):
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
@@ -67,8 +71,9 @@ def handle(node: "Node", request: Message, call: Call) -> Message:
 
     return {
         "topics": [
-            {"name": topic["name"], "partitions": [look_up(topic["name"], asked) for asked in topic["partitions"]]}
-            for topic in request["topics"]
+            {"name": name, "partitions": [look_up(name, index, asked) for index, asked in partitions.items()]}
+            for name, partitions in asked_for.items()
+            if partitions
         ]
     }
 
