@@ -70,7 +70,8 @@ def _serving(process: RunningBroker, config: pytest.Config) -> Iterator[Broker]:
         process.start()
         broker = Broker(process.name, process.bootstrap, str(process.data_dir))
         broker.create_topics(SHARED_TOPICS)
-        broker.create_topics(config.stash[_TOPICS])
+        topics: dict[str, Topic] = config.stash[_TOPICS]
+        broker.create_topics(topics)
         fill_shared_topics(broker)
         yield broker
         broker.connection.close()
