@@ -2,9 +2,14 @@
 
 import json
 import os
+import re
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 
 def test_the_demo_succeeds_and_leaves_nothing(tmp_path: Path) -> None:
@@ -24,3 +29,18 @@ def test_the_demo_succeeds_and_leaves_nothing(tmp_path: Path) -> None:
     assert told["killed_at"] >= 10_000
     assert told["restart_s"] > 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_demo_takes_its_node_with_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headrace.cli.main", "demo"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as demo:
+        assert demo.stdout is not None
+        address = re.match(rb"A node is ready on 127\.0\.0\.1:(\d+)", demo.stdout.readline())
+        assert address is not None
+        demo.send_signal(signal.SIGINT)
+        _, err = demo.communicate(timeout=60)
+    assert (demo.returncode, err) == (130, b"")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(address[1])), timeout=5)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 _METADATA_STEP_S: Final = 1.0
+# By default a consumer whose queue is full fetches nothing for a whole second, however soon the queue is empty.
+FETCH_STEADILY: Final = {"fetch.queue.backoff.ms": 20}
 
 P = ParamSpec("P")
 
@@ -117,15 +119,11 @@ _COMMAND_CONFIG = Annotated[
 ]
 _PROPERTIES = Annotated[
     list[str],
-    typer.Option(
-        "-X", metavar="KEY=VALUE", help="One librdkafka setting. May be repeated.", rich_help_panel=_PANEL
-    ),
+    typer.Option("-X", metavar="KEY=VALUE", help="One librdkafka setting. May be repeated.", rich_help_panel=_PANEL),
 ]
 _TIMEOUT = Annotated[
     float,
-    typer.Option(
-        "--timeout", metavar="SECONDS", help="How long to wait for an answer.", rich_help_panel=_PANEL
-    ),
+    typer.Option("--timeout", metavar="SECONDS", help="How long to wait for an answer.", rich_help_panel=_PANEL),
 ]
 _NAMED_ONLY = inspect.Parameter.KEYWORD_ONLY
 _PARAMETERS: Final = (
@@ -136,9 +134,7 @@ _PARAMETERS: Final = (
 )
 
 
-def connect(
-    *, bootstrap: str, command_config: Path | None, properties: list[str], timeout_s: float
-) -> Connection:
+def connect(*, bootstrap: str, command_config: Path | None, properties: list[str], timeout_s: float) -> Connection:
     """The file first, then the bootstrap address, then single settings: the more particular wins."""
     settings: dict[str, str] = {}
     if command_config is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, assert_neve
 
 import typer
 
-from headrace.cli.connection import Connection, connected
+from headrace.cli.connection import FETCH_STEADILY, Connection, connected
 from headrace.cli.message_text import Encoding, Message, Render, render_json, template_renderer, unescape
 from headrace.cli.output import AsJson, CommandError
 from headrace.cli.topic_facts import find_topics, offsets
@@ -126,6 +126,7 @@ def consume(
             "enable.auto.commit": False,
             "enable.partition.eof": ends is not None,
             "auto.offset.reset": "error",  # Rather than go on elsewhere without a word.
+            **FETCH_STEADILY,
         }
     )
     try:

@@ -9,7 +9,8 @@ import hashlib
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -22,6 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from headrace.cli.connection import FETCH_STEADILY
 from headrace.cli.output import AsJson, CommandError, console, print_json, print_table, progress, size_text
 from headrace.lab import weblog
 from headrace.testing.node_process import NodeProcess
@@ -98,21 +100,19 @@ def demo(
 ) -> None:
     """Write web-log events, kill the node half-way, read all back, compare."""
     out = Console(quiet=True) if as_json else console()
-    previous = signal.signal(signal.SIGTERM, _leave)  # So that a node never outlives its demo.
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="headrace-demo-") as directory,
-            NodeProcess(Path(directory) / "data") as node,
-        ):
-            out.print(f"A node is ready on {node.bootstrap} after {node.ready_s:.2f} s, data in {directory}.")
-            timing = Timing(start_s=node.ready_s)
-            _create_topic(node.bootstrap, partitions)
-            written = _write(node, events, Ledger(partitions), seed=seed, timing=timing, out=out)
-            read = _read(node.bootstrap, written, Ledger(partitions), timing=timing, out=out)
-            disk_bytes = sum(file.stat().st_size for file in node.data.glob(f"{TOPIC}-*/*.log"))
-            node.stop()
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    with (
+        _told_to_stop() as check_stop,
+        tempfile.TemporaryDirectory(prefix="headrace-demo-") as directory,
+        NodeProcess(Path(directory) / "data") as node,
+    ):
+        out.print(f"A node is ready on {node.bootstrap} after {node.ready_s:.2f} s, data in {directory}.")
+        timing = Timing(start_s=node.ready_s)
+        _create_topic(node.bootstrap, partitions)
+        lines = islice(weblog.lines(seed), events)
+        written = _write(node, lines, Ledger(partitions), events, timing, out, check_stop)
+        read = _read(node.bootstrap, Ledger(partitions), written.count, timing, out, check_stop)
+        disk_bytes = sum(file.stat().st_size for file in node.data.glob(f"{TOPIC}-*/*.log"))
+        node.stop()
     agree = written.agrees_with(read)
     if as_json:
         print_json(_fields(written, read, timing, disk_bytes=disk_bytes, agree=agree))
@@ -126,8 +126,27 @@ def demo(
     out.print("[bold green]Every acknowledged event is there, once, in order.[/]")
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
-    raise typer.Exit(128 + number)
+@contextmanager
+def _told_to_stop() -> Iterator[Callable[[], None]]:
+    """A check that leaves the demo, and so ends its node, once a signal came.
+
+    Not an exception from the handler itself: the client library loses one that is raised in its callbacks.
+    """
+    told: list[int] = []
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        told.append(number)
+
+    def check() -> None:
+        if told:
+            raise typer.Exit(128 + told[0])
+
+    previous = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield check
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _create_topic(bootstrap: str, partitions: int) -> None:
@@ -138,7 +157,15 @@ def _create_topic(bootstrap: str, partitions: int) -> None:
         future.result()
 
 
-def _write(node: NodeProcess, events: int, acknowledged: Ledger, *, seed: int, timing: Timing, out: Console) -> Ledger:
+def _write(
+    node: NodeProcess,
+    lines: Iterable[bytes],
+    acknowledged: Ledger,
+    events: int,
+    timing: Timing,
+    out: Console,
+    check_stop: Callable[[], None],
+) -> Ledger:
     from confluent_kafka import Producer
 
     settings = {"enable.idempotence": True, "linger.ms": 5, "queue.buffering.max.messages": 50_000}
@@ -157,6 +184,7 @@ def _write(node: NodeProcess, events: int, acknowledged: Ledger, *, seed: int, t
 
         def hear(wait_s: float) -> None:
             """Take what the node answered; when it has answered half, kill it."""
+            check_stop()
             producer.poll(wait_s)
             count = acknowledged.count
             bars.update(bar, completed=count)
@@ -169,7 +197,7 @@ def _write(node: NodeProcess, events: int, acknowledged: Ledger, *, seed: int, t
                 out.print(f"Ready again on {node.bootstrap} after {node.ready_s:.2f} s.")
             watch.saw(count + len(acknowledged.failures))
 
-        for number, line in enumerate(islice(weblog.lines(seed), events), 1):
+        for number, line in enumerate(lines, 1):
             while not _queued(producer, line):
                 hear(0.01)
             if number % _POLL_EVERY == 0:
@@ -188,11 +216,19 @@ def _queued(producer: "Producer", line: bytes) -> bool:
     return True
 
 
-def _read(bootstrap: str, expected: Ledger, read: Ledger, *, timing: Timing, out: Console) -> Ledger:
+def _read(
+    bootstrap: str,
+    read: Ledger,
+    expected: int,
+    timing: Timing,
+    out: Console,
+    check_stop: Callable[[], None],
+) -> Ledger:
     """Everything that the topic holds, however much that is: more than was acknowledged is as wrong as less."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
     group = {"group.id": "headrace-demo", "enable.auto.commit": False, "enable.partition.eof": True}
+    group |= FETCH_STEADILY
     consumer = Consumer({**_CLIENT, **group, "bootstrap.servers": bootstrap})
     began_s = time.monotonic()
     unfinished = set(range(len(read.tallies)))
@@ -200,8 +236,9 @@ def _read(bootstrap: str, expected: Ledger, read: Ledger, *, timing: Timing, out
     try:
         consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in unfinished])
         with _bar(out) as bars:
-            bar = bars.add_task("reading", total=expected.count)
+            bar = bars.add_task("reading", total=expected)
             while unfinished:
+                check_stop()
                 for message in consumer.consume(_READ_MESSAGES, 0.05):
                     error = message.error()
                     if error is None:

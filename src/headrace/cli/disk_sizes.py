@@ -38,16 +38,12 @@ def leader_sizes(
     return sizes
 
 
-def _ask(
-    address: Address, wanted: Iterable[TopicPartition], *, timeout_s: float
-) -> dict[TopicPartition, int]:
+def _ask(address: Address, wanted: Iterable[TopicPartition], *, timeout_s: float) -> dict[TopicPartition, int]:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in wanted:
         by_topic.setdefault(topic, []).append(partition)
     topics = [{"topic": topic, "partitions": partitions} for topic, partitions in by_topic.items()]
-    header = encode_request_header(
-        api_key=API.key, api_version=_VERSION, correlation_id=0, client_id="headrace"
-    )
+    header = encode_request_header(api_key=API.key, api_version=_VERSION, correlation_id=0, client_id="headrace")
     answers = FrameReader(frame_bytes_max=_ANSWER_BYTES_MAX)
     with socket.create_connection(address, timeout=timeout_s) as connection:
         connection.sendall(frame((header, API.request.encode({"topics": topics}, _VERSION))))

@@ -76,22 +76,12 @@ def produce(
     ] = Input.LINES,
     key_separator: Annotated[
         str | None,
-        typer.Option(
-            "--key-separator", "-K", help="What stands between key and value on a line (\\t for a tab)."
-        ),
+        typer.Option("--key-separator", "-K", help="What stands between key and value on a line (\\t for a tab)."),
     ] = None,
-    header: Annotated[
-        list[str], typer.Option("--header", "-H", metavar="NAME=VALUE", help="For every message.")
-    ] = [],  # noqa: B006
-    empty_is_null: Annotated[
-        bool, typer.Option("--empty-is-null", help="Send null for an empty value.")
-    ] = False,
-    partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="By key if not said.")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(min=0.001, metavar="PER_SECOND", help="No faster than this.")
-    ] = None,
+    header: Annotated[list[str], typer.Option("--header", "-H", metavar="NAME=VALUE", help="For every message.")] = [],  # noqa: B006
+    empty_is_null: Annotated[bool, typer.Option("--empty-is-null", help="Send null for an empty value.")] = False,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="By key if not said.")] = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, metavar="PER_SECOND", help="No faster than this.")] = None,
     compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
     acks: Annotated[Acks, typer.Option(help="Who must have a message before it counts.")] = Acks.ALL,
     as_json: AsJson = False,
@@ -126,8 +116,10 @@ def produce(
         size_bytes = 0
         try:
             for message, message_bytes in _messages(file, parse, whole=input_as is Input.FILES):
-                value = None if empty_is_null and not message.value else message.value
-                message = message._replace(value=value, headers=[*headers, *message.headers])
+                if headers:
+                    message = message._replace(headers=[*headers, *message.headers])
+                if empty_is_null and not message.value:
+                    message = message._replace(value=None)
                 _send(producer, topic, message, partition=_ANY_PARTITION if partition is None else partition)
                 sent += 1
                 size_bytes += message_bytes
@@ -147,9 +139,7 @@ def produce(
         outcome = {"acknowledged": acknowledged, "failed": delivery.failed, "unanswered": unanswered}
         print_json({"topic": topic, **outcome, "elapsed_s": round(elapsed_s, 3)})
     else:
-        note(
-            f"{topic}: {acknowledged:,} acknowledged in {elapsed_s:.2f} s ({acknowledged / elapsed_s:,.0f}/s)"
-        )
+        note(f"{topic}: {acknowledged:,} acknowledged in {elapsed_s:.2f} s ({acknowledged / elapsed_s:,.0f}/s)")
     if mistake is not None:
         raise mistake
     if interrupted:
@@ -227,9 +217,7 @@ def _messages(
         yield from _line_messages(sys.stdin.buffer, "standard input", parse)
 
 
-def _line_messages(
-    source: BinaryIO, name: str, parse: Callable[[bytes], Message]
-) -> Iterator[tuple[Message, int]]:
+def _line_messages(source: BinaryIO, name: str, parse: Callable[[bytes], Message]) -> Iterator[tuple[Message, int]]:
     for number, line in enumerate(source, 1):
         try:
             message = parse(line.removesuffix(b"\n"))

@@ -51,18 +51,32 @@ def _argument_parser() -> argparse.ArgumentParser:
     )
     host_port = _reported(parse_host_port)
     add = parser.add_argument
-    add("--listen", type=host_port, metavar="HOST:PORT",
-        help="where clients connect; port 0 picks a free one (default: 127.0.0.1:9092)")
-    add("--advertise", type=host_port, metavar="HOST:PORT",
-        help="the address given to clients, where it differs from --listen")
-    add("--data", type=Path, metavar="DIR",
-        help="where the log is kept, in Kafka's own format")
-    add("--config", type=Path, metavar="FILE", dest="config_file",
-        help="a properties file with Kafka's broker settings")
-    add("-o", type=_reported(_parse_override), metavar="KEY=VALUE", action="append", default=[],
-        dest="overrides", help="one setting, over the file's; may be repeated")
-    add("--http", type=host_port, metavar="HOST:PORT",
-        help="also serve /metrics (Prometheus) and /healthz here")
+    add(
+        "--listen",
+        type=host_port,
+        metavar="HOST:PORT",
+        help="where clients connect; port 0 picks a free one (default: 127.0.0.1:9092)",
+    )
+    add(
+        "--advertise",
+        type=host_port,
+        metavar="HOST:PORT",
+        help="the address given to clients, where it differs from --listen",
+    )
+    add("--data", type=Path, metavar="DIR", help="where the log is kept, in Kafka's own format")
+    add(
+        "--config", type=Path, metavar="FILE", dest="config_file", help="a properties file with Kafka's broker settings"
+    )
+    add(
+        "-o",
+        type=_reported(_parse_override),
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="one setting, over the file's; may be repeated",
+    )
+    add("--http", type=host_port, metavar="HOST:PORT", help="also serve /metrics (Prometheus) and /healthz here")
     add("--log-level", choices=LOG_LEVELS, default="info",
         help="what to log, to standard error (default: %(default)s)")  # fmt: skip
     return parser

@@ -52,7 +52,11 @@ class NodeProcess:
             command += ["-o", f"{key}={value}"]
         began_s = time.monotonic()
         self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            process_group=0,  # Ctrl-C is for whoever started it, who then ends the node as it sees fit.
         )
         try:
             self.bootstrap = self._wait_ready(began_s + timeout_s)
