@@ -20,6 +20,7 @@ TOPIC_IDS_SINCE: Final = 13
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _ACKS_TIMEOUT: Final = Struct(">hi")
+_ACKS_TIMEOUT_COUNT: Final = Struct(">hii")
 _INDEX_SIZE: Final = Struct(">ii")
 # Index, error, base offset, append time; and with the start offset from version 5 on.
 _ANSWER_3: Final = Struct(">ihqq")
@@ -52,8 +53,7 @@ def _parse_old(frame: memoryview, position: int) -> ProduceRequest:
     if size >= 0:
         transactional_id = bytes(frame[position : position + size])
         position += size
-    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, position)
-    (topic_count,) = _INT32.unpack_from(frame, position + 6)
+    acks, timeout_ms, topic_count = _ACKS_TIMEOUT_COUNT.unpack_from(frame, position)
     position += 10
     # A topic takes at least its name's length and its partitions' count.
     if not 0 <= topic_count * 6 <= end - position:

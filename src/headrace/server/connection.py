@@ -37,7 +37,8 @@ _COLD_CHUNK_BYTES: Final = 256 << 10
 _READ_AHEAD_BYTES: Final = 1 << 20
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 _HAS_SENDFILE: Final = hasattr(os, "sendfile")
-_IOV_MAX: Final = 64
+# What is gathered for one call; the socket's buffer takes about this much anyway.
+_GATHER_BYTES_MAX: Final = 128 << 10
 
 
 class _Slot:
@@ -313,42 +314,47 @@ class Connection:
         """As many waiting bytes as one call takes, short records included; -1 when the socket is full."""
         out = self._out
         batch: list[bytes] = []
-        ahead = 0
+        size = held = 0
         for part in out:
             if isinstance(part, bytes):
-                batch.append(part)
-            elif part[2] < SENDFILE_BYTES_MIN or not _HAS_SENDFILE:
-                file, position, size = part
-                if size > SENDFILE_BYTES_MIN * 16 or not file.is_warm(position, size):
-                    break
-                batch.append(file.read(position, size))
+                held += len(part)
+            elif part[2] < SENDFILE_BYTES_MIN and part[0].is_warm(part[1], part[2]):
+                part = part[0].read(part[1], part[2])
             else:
                 break
-            ahead += 1
-            if ahead >= _IOV_MAX:
+            batch.append(part)
+            size += len(part)
+            if size >= _GATHER_BYTES_MAX:
                 break
-        more = _MSG_MORE if ahead < len(out) else 0
+        more = _MSG_MORE if len(batch) < len(out) else 0
         try:
-            sent = self._socket.sendmsg(batch, (), more)
+            # Joining a few short parts is cheaper than handing the kernel a list of them.
+            sent = self._socket.send(batch[0] if len(batch) == 1 else b"".join(batch), more)
         except (BlockingIOError, InterruptedError):
             return -1
         self._note_sent(sent)
-        left = sent
+        if sent == size:
+            for _ in batch:
+                out.popleft()
+            self._forget_out(held)
+            return sent
+        self._keep_rest(batch, sent)
+        return -1
+
+    def _keep_rest(self, batch: list[bytes], sent: int) -> None:
+        """Drop what the kernel took, and cut the part that it took some of."""
+        out = self._out
         for data in batch:
             part = out[0]
-            taken = min(left, len(data))
-            left -= taken
+            taken = min(sent, len(data))
+            sent -= taken
             if isinstance(part, bytes):
                 self._forget_out(taken)
             if taken == len(data):
                 out.popleft()
                 continue
-            if isinstance(part, bytes):
-                out[0] = data[taken:]
-            else:
-                out[0] = (part[0], part[1] + taken, part[2] - taken)
-            return -1
-        return sent
+            out[0] = data[taken:] if isinstance(part, bytes) else (part[0], part[1] + taken, part[2] - taken)
+            return
 
     def _forget_out(self, size: int) -> None:
         self._out_bytes -= size
