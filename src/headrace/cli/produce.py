@@ -63,6 +63,7 @@ def produce(
             "-f",
             exists=True,
             dir_okay=False,
+            metavar="FILE",
             help="Read this, not standard input. May be repeated.",
         ),
     ] = [],  # noqa: B006
@@ -82,7 +83,9 @@ def produce(
     empty_is_null: Annotated[bool, typer.Option("--empty-is-null", help="Send null for an empty value.")] = False,
     partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="By key if not said.")] = None,
     rate: Annotated[float | None, typer.Option(min=0.001, metavar="PER_SECOND", help="No faster than this.")] = None,
-    compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
+    compression: Annotated[
+        Compression, typer.Option("--compression", "-z", help="How batches are packed.")
+    ] = Compression.NONE,
     acks: Annotated[Acks, typer.Option(help="Who must have a message before it counts.")] = Acks.ALL,
     as_json: AsJson = False,
 ) -> None:
