@@ -127,9 +127,9 @@ class DrivenNode:
         return offset
 
     def metadata(self, *names: str, version: int = 12, **more: Any) -> list[Message]:
-        topics: list[Message] = self.ask(
-            "Metadata", version, topics=[{"name": name} for name in names], **{"allow_auto_topic_creation": False, **more}
-        )["topics"]
+        more.setdefault("allow_auto_topic_creation", False)
+        answer = self.ask("Metadata", version, topics=[{"name": name} for name in names], **more)
+        topics: list[Message] = answer["topics"]
         return topics
 
     def configs(self, resource_type: int, name: str, **more: Any) -> dict[str, Message]:

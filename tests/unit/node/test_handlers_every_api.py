@@ -8,8 +8,8 @@ from headrace.errors import ProtocolError
 from headrace.ids import ZERO_TOPIC_ID
 from headrace.node.apis import API_VERSIONS_KEY
 from headrace.node.handlers import APIS
-from headrace.protocol.messages import MESSAGES
 from headrace.protocol.header import encode_request_header
+from headrace.protocol.messages import MESSAGES
 from tests.unit.node.driven_node import CLIENT, DrivenNode
 
 # A request of each API that changes nothing.
