@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -31,10 +31,17 @@ class NodeProcess:
     """One node over one data directory. A port once taken is kept over restarts."""
 
     def __init__(
-        self, data: Path, *, listen: str = "127.0.0.1:0", settings: Mapping[str, str] | None = None
+        self,
+        data: Path,
+        *,
+        listen: str = "127.0.0.1:0",
+        settings: Mapping[str, str] | None = None,
+        wrapper: Sequence[str] = (),
     ) -> None:
+        """`wrapper` is a command that becomes the node by `exec`, after limiting it in some way."""
         self.data = data
         self.settings = dict(settings or {})
+        self.wrapper = tuple(wrapper)
         self.bootstrap = listen
         self.ready_s = 0.0  # How long the last start took until clients were accepted.
         self._process: subprocess.Popen[bytes] | None = None
@@ -44,13 +51,28 @@ class NodeProcess:
     def pid(self) -> int:
         return self._running().pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was killed or gave up since it was launched; `kill` then tidies up after it."""
+        return self._running().poll() is not None
+
     def start(self, *, timeout_s: float = 20) -> None:
+        began_s = time.monotonic()
+        self.launch()
+        try:
+            self.bootstrap = self._wait_ready(began_s + timeout_s)
+        except BaseException:
+            self.kill()
+            raise
+        self.ready_s = time.monotonic() - began_s
+
+    def launch(self) -> None:
+        """Without waiting until it is ready: for a test that will not let it get so far."""
         assert self._process is None, "already running"
-        command = [sys.executable, "-P", "-m", "headrace.cli.main", "serve"]
+        command = [*self.wrapper, sys.executable, "-P", "-m", "headrace.cli.main", "serve"]
         command += ["--listen", self.bootstrap, "--data", str(self.data)]
         for key, value in self.settings.items():
             command += ["-o", f"{key}={value}"]
-        began_s = time.monotonic()
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -58,12 +80,6 @@ class NodeProcess:
             stderr=self._log,
             process_group=0,  # Ctrl-C is for whoever started it, who then ends the node as it sees fit.
         )
-        try:
-            self.bootstrap = self._wait_ready(began_s + timeout_s)
-        except BaseException:
-            self.kill()
-            raise
-        self.ready_s = time.monotonic() - began_s
 
     def stop(self, *, timeout_s: float = 20) -> None:
         """SIGTERM, as an operator stops it; anything but a clean exit is an error."""
