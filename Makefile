@@ -51,6 +51,7 @@ prove: setup ## the long proofs, resumable, with dated results in docs/proofs
 
 docs: setup ## write the pages that are generated from tables
 	$(BIN)/python -c "from headrace.node.config_page import configuration_page as page; print(page(), end='')" > docs/configuration.md
+	$(BIN)/python -m tests.conformance.differences > docs/protocol.md
 
 # Universal: one file for every Python from 3.11 and every platform. Without addresses: any index will do.
 lock: setup ## choose newer packages and write requirements.lock

@@ -5,7 +5,10 @@ and the protocol documentation is rendered from it.
 """
 
 import re
+import sys
 from dataclasses import dataclass
+
+from headrace.node.api_page import protocol_page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,4 +27,110 @@ def _matches(pattern: str, text: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text) is not None
 
 
-ACCEPTED: tuple[Accepted, ...] = ()
+_STARTED_OTHERWISE = "The two brokers of the comparison were not given the same settings."
+_KAFKA_TRIPS = "Kafka fails inside, as UNKNOWN_SERVER_ERROR; the node says what is wrong with the request."
+_NO_TIMEOUT = (
+    "Kafka gives up at once. The node waits for one sync of its own disk, and an answer that comes earlier would leave "
+    "the client in doubt; so the time-out is not looked at."
+)
+_ON_DEMAND = (
+    "Kafka answers that there is no such topic and creates it meanwhile; the client asks again. The node answers when "
+    "the topic is there, or says why it cannot be."
+)
+_OTHER_NAMES = "A node describes the settings that it has. Kafka has more, and not ours."
+
+ACCEPTED: tuple[Accepted, ...] = (
+    # What is told about the node itself.
+    Accepted(case="ApiVersions/*", field="api_keys[*]", reason="What is not served is not advertised."),
+    Accepted(
+        case="ApiVersions/*",
+        field="api_keys[2].max_version",
+        reason="ListOffsets 11 is offered to clients that know it already; it asks for nothing that 10 does not.",
+    ),
+    *(
+        Accepted(
+            case="ApiVersions/*",
+            field=field,
+            reason="Features are levels of Kafka's own metadata, of which the node has none.",
+        )
+        for field in ("supported_features*", "finalized_features*")
+    ),
+    # Settings.
+    Accepted(case="*", field="*configs[flush.before.expose]", reason="A setting of ours."),
+    *(
+        Accepted(
+            case="*",
+            field=field,
+            reason="Kafka's storage tool writes this setting down for all brokers; nobody did so here.",
+        )
+        for field in (
+            "*configs[min.insync.replicas].config_source",
+            "*configs[min.insync.replicas].synonyms*",
+            "results[4 ].configs[min.insync.replicas]",
+        )
+    ),
+    Accepted(case="DescribeConfigs/*", field="*.documentation", reason="Documentation is in our own words."),
+    Accepted(case="DescribeConfigs/*of the broker*", field="results[4 1].configs[*]", reason=_OTHER_NAMES),
+    *(
+        Accepted(
+            case="DescribeConfigs/*of the broker*",
+            field=f"results[4 1].configs[{name}].*",
+            reason=_STARTED_OTHERWISE,
+        )
+        for name in (
+            "advertised.listeners",
+            "broker.id",
+            "listener.security.protocol.map",
+            "listeners",
+            "log.dir",
+            "node.id",
+        )
+    ),
+    Accepted(
+        case="*AlterConfigs/unknown config of the broker",
+        field="responses[4 1].error_*",
+        reason="Kafka keeps names that it does not know, for plugins to find. There are none here, and a misspelt name "
+        "is better refused.",
+    ),
+    Accepted(
+        case="IncrementalAlterConfigs/operation *",
+        field="*responses[*].error_*",
+        reason=_KAFKA_TRIPS,
+    ),
+    Accepted(case="AlterConfigs/a topic twice", field="*", reason="Kafka never answers this request."),
+    # Topics.
+    *(
+        Accepted(case=f"{api}/timeout *", field="*", reason=_NO_TIMEOUT)
+        for api in ("CreateTopics", "DeleteTopics", "CreatePartitions")
+    ),
+    Accepted(
+        case="CreateTopics/validated only",
+        field="*topics[*]",
+        reason="Kafka makes up an id for the topic that is not created; the node gives none.",
+    ),
+    Accepted(
+        case="DeleteTopics/by name and again by id",
+        field="responses[None *]",
+        reason="Kafka refuses the one item and leaves the other out of its answer; the node refuses both.",
+    ),
+    Accepted(case="Metadata/unknown topic, created on demand", field="Metadata #1: topics[*", reason=_ON_DEMAND),
+    Accepted(case="Metadata/name that collides, created on demand", field="topics[*].error_code", reason=_ON_DEMAND),
+    Accepted(case="Metadata/by neither id nor name", field="*error_code", reason=_KAFKA_TRIPS),
+    Accepted(
+        case="Metadata/one by id, one by name",
+        field="topics[*]",
+        reason="Kafka overlooks names where there are ids; the node answers both.",
+    ),
+    Accepted(case="DescribeTopicPartitions/illegal empty name", field="topics[*", reason=_KAFKA_TRIPS),
+    # Offsets.
+    Accepted(case="ListOffsets/isolation level 2", field="*error_code", reason=_KAFKA_TRIPS),
+)
+
+
+def protocol_document() -> str:
+    """`docs/protocol.md`."""
+    return protocol_page((one.case, one.field, one.reason) for one in ACCEPTED)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(protocol_document())

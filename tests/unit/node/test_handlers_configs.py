@@ -17,7 +17,8 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 def describe(node: DrivenNode, kind: int, name: str, *keys: str, version: int = 4, **more: Any) -> Message:
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": list(keys) or None}
-    (result,) = node.ask("DescribeConfigs", version, resources=[resource], **more)["results"]
+    results: list[Message] = node.ask("DescribeConfigs", version, resources=[resource], **more)["results"]
+    (result,) = results
     assert (result["resource_type"], result["resource_name"]) == (kind, name)
     return result
 
