@@ -48,6 +48,7 @@ class Ask:
     version: int | None = None  # None: the version that the case runs at, or the newest of another API.
     unanswered: bool = False  # Whether silence is expected; a second request then shows that it was silence.
     wait_ms: int | None = None  # Compare whether the answer took at least so long.
+    only: str = ""  # Compare only topics whose names begin so: an answer about all topics shows every other case.
     patience_s: float = ANSWER_TIMEOUT_S  # How long to wait for an answer before calling it silence.
     mangle: Callable[[bytes], bytes] | None = None  # Changes the encoded request; its length is set afterwards.
 
@@ -249,12 +250,25 @@ def _ask(step: Ask, case: Case, version: int, context: Context) -> Observed:
     if isinstance(outcome, Answered):
         answer = read_answer(step.api, version, outcome.data)
         context.answers.append(answer)
-        seen |= answer
+        seen |= _only_topics(answer, step.only)
         if step.api == "CreateTopics" and not body.get("validate_only"):
             _wait_created(context.broker, body, answer)
         if step.wait_ms is not None:
             seen["waited"] = outcome.elapsed_s * 1000 >= step.wait_ms
     return Observed(step.api, version, seen)
+
+
+def _only_topics(value: Any, prefix: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _only_topics(one, prefix) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_only_topics(one, prefix) for one in value if not _is_other_topic(one, prefix)]
+    return value
+
+
+def _is_other_topic(item: Any, prefix: str) -> bool:
+    names = [item.get(field) for field in ("name", "topic", "topic_name")] if isinstance(item, dict) else []
+    return any(isinstance(name, str) and not name.startswith(prefix) for name in names)
 
 
 def _wait_created(broker: Broker, body: Message, answer: Message) -> None:

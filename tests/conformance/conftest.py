@@ -10,7 +10,7 @@ from tests.conformance.case import Broker, Case, Topic
 from tests.conformance.differences import ACCEPTED, Accepted
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.subject import Headrace, RunningBroker
-from tests.oracle.toolbox import ToolMissing, without_tool
+from tests.oracle.toolbox import CACHE_DIR, ToolMissing, without_tool
 
 COMPARISON = "test_answers_are_the_same"
 JUDGEMENT = "test_every_accepted_difference_still_occurs"
@@ -18,16 +18,24 @@ JUDGEMENT = "test_every_accepted_difference_still_occurs"
 # The records carry timestamps of long ago, which default retention would delete in the middle of the run.
 PROPERTIES = {"log.retention.ms": "-1"}
 
+REPORT = CACHE_DIR / "conformance-differences.txt"
+
 # The oracle against itself, to show that the harness finds no difference where there is none.
 SUBJECT_IS_APACHE = os.environ.get("HEADRACE_CONFORMANCE_SUBJECT") == "apache"
 
 
 class Account:
-    """How many cases ran per API, and which accepted differences were met."""
+    """How many cases ran per API, which accepted differences were met, and what else differed."""
 
     def __init__(self) -> None:
         self.cases: Counter[str] = Counter()
         self.met: set[Accepted] = set()
+        self.unexpected: dict[tuple[str, str], list[int]] = {}
+
+    def report(self) -> Iterator[str]:
+        """Each unexpected difference once, with the versions that show it."""
+        for (case, difference), versions in sorted(self.unexpected.items()):
+            yield f"{case} v{','.join(map(str, sorted(versions)))}: {difference}"
 
 
 _ACCOUNT = pytest.StashKey[Account]()
@@ -101,3 +109,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.line(f"{api:28} {count:5}")
     terminalreporter.line(f"{'cases in all':28} {account.cases.total():5}")
     terminalreporter.line(f"{'accepted differences met':28} {len(account.met):5} of {len(ACCEPTED)}")
+    terminalreporter.line(f"{'other differences':28} {len(account.unexpected):5}")
+    if account.unexpected:
+        REPORT.parent.mkdir(exist_ok=True)
+        REPORT.write_text("\n".join(account.report()) + "\n")
+        terminalreporter.line(f"the other differences are listed in {REPORT}")

@@ -65,13 +65,18 @@ def _shown(path: str, value: Any) -> str:
 class Symbols:
     """One broker's names for what only it can know, given out in order of appearance within one case."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *, topic: str) -> None:
         self._broker = broker
+        self._topic = topic
         self._given: dict[tuple[str, object], str] = {}
 
     def normal(self, observed: Observed) -> dict[str, Any]:
-        """The answer as paths and comparable values."""
-        return dict(_flat("", self._value("", observed.seen)))
+        """The answer as paths and comparable values, the same for every version of the case where it can be."""
+        flat = _flat("", self._value("", observed.seen))
+        return {self._unnamed(path): self._unnamed(value) for path, value in flat}
+
+    def _unnamed(self, value: Any) -> Any:
+        return value.replace(self._topic, "$topic") if isinstance(value, str) else value
 
     def _value(self, name: str, value: Any) -> Any:
         match value:

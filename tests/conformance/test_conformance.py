@@ -34,6 +34,7 @@ def test_answers_are_the_same(case: Case, version: int, apache: Broker, headrace
         account.met.update(covering)
         if not covering:
             unexpected.append(one)
+            account.unexpected.setdefault((f"{case.api}/{case.name}", str(one)), []).append(version)
     assert not unexpected, "\n" + "\n".join(map(str, unexpected))
 
 
@@ -47,7 +48,8 @@ def test_every_accepted_difference_still_occurs(account: Account) -> None:
 def differences(case: Case, version: int, apache: Broker, headrace: Broker) -> list[Difference]:
     """Run the case on both; fields of later steps are numbered."""
     theirs, ours = run_case(case, version, apache), run_case(case, version, headrace)
-    their_symbols, our_symbols = Symbols(apache), Symbols(headrace)
+    topic = case.topic_name(version)
+    their_symbols, our_symbols = Symbols(apache, topic=topic), Symbols(headrace, topic=topic)
     found = []
     for index, (their_step, our_step) in enumerate(zip(theirs, ours, strict=True)):
         prefix = f"{their_step.api} #{index + 1}: " if len(theirs) > 1 else ""

@@ -11,11 +11,12 @@ from tests.conformance.schemas import Message
 UNKNOWN_ID = uuid.UUID("7c4e9f0a-31bd-4c55-9d0e-2f6f5f0f9a11")
 NO_ID = uuid.UUID(int=0)
 
+SHARED = "shared-"  # What the names of topics that every case may read begin with.
 # Three partitions: batches of every codec with timestamps out of order; a log that begins at offset 4; nothing.
-DATA = "shared-data"
+DATA = f"{SHARED}data"
 # Four batches of about 10 KB each, for byte limits.
-LARGE = "shared-large"
-STAMPED = "shared-stamped"
+LARGE = f"{SHARED}large"
+STAMPED = f"{SHARED}stamped"
 SHARED_TOPICS: Mapping[str, Topic] = {
     DATA: Topic(partitions=3),
     LARGE: Topic(partitions=2),

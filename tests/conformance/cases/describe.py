@@ -9,6 +9,7 @@ from tests.conformance.cases.bodies import (
     ILLEGAL_NAMES,
     LARGE,
     NO_ID,
+    SHARED,
     STAMPED,
     UNKNOWN_ID,
     id_of,
@@ -45,8 +46,8 @@ CASES: list[Case] = [
     _metadata("one topic", Ask("Metadata", metadata(DATA))),
     _metadata("three topics", Ask("Metadata", metadata(STAMPED, DATA, LARGE))),
     _metadata("a topic twice", Ask("Metadata", metadata(DATA, DATA))),
-    _metadata("all topics, by null", Ask("Metadata", {"topics": None}), versions=range(1, 14)),
-    _metadata("no topics, or all of them at first", Ask("Metadata", metadata())),
+    _metadata("all topics, by null", Ask("Metadata", {"topics": None}, only=SHARED), versions=range(1, 14)),
+    _metadata("no topics, or all of them at first", Ask("Metadata", metadata(), only=SHARED)),
     _metadata("unknown topic", Ask("Metadata", metadata("$topic")), versions=_SWITCHED),
     _metadata("unknown beside a known topic", Ask("Metadata", metadata("$topic", DATA)), versions=_SWITCHED),
     _metadata("unknown topic twice", Ask("Metadata", metadata("$topic", "$topic")), versions=_SWITCHED),
@@ -121,7 +122,7 @@ def _partitions(name: str, *topics: str, before: Any = None, **more: Any) -> Cas
     return Case(
         api="DescribeTopicPartitions",
         name=name,
-        steps=[Ask("DescribeTopicPartitions", body)],
+        steps=[Ask("DescribeTopicPartitions", body, only="" if topics else SHARED)],
         topics=before or {},
     )
 
@@ -163,7 +164,7 @@ def _log_dirs(name: str, topics: list[Message] | None, *before: Step, own: Any =
     return Case(
         api="DescribeLogDirs",
         name=name,
-        steps=[*before, Ask("DescribeLogDirs", {"topics": topics})],
+        steps=[*before, Ask("DescribeLogDirs", {"topics": topics}, only="" if topics else SHARED)],
         topics=own or {},
     )
 
