@@ -165,6 +165,12 @@ class OffsetIndex:
             del self._positions[:excess]
             self._tail_first += excess
 
+    def clear(self) -> None:
+        """Forget everything, whatever the file holds: after a crash that may be anything."""
+        self._entries.truncate(0)
+        self._pending.clear()
+        self.truncate(0)
+
     def truncate(self, relative_offset: int) -> None:
         """Forget entries at or beyond `relative_offset`."""
         keep = self._entries.first_index_where(lambda e: e[0] >= relative_offset, end=self._entries.count)
@@ -228,6 +234,11 @@ class TimeIndex:
         if self._pending:
             self._entries.append(self._pending)
             self._pending = []
+
+    def clear(self) -> None:
+        self._entries.truncate(0)
+        self._pending.clear()
+        self._last = None
 
     def truncate(self, relative_offset: int) -> None:
         keep = self._entries.first_index_where(lambda e: e[1] >= relative_offset, end=self._entries.count)

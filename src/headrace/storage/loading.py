@@ -139,6 +139,8 @@ def _recover(
         if damage is not None and next_base is None and chain.next_offset >= recovery_point:
             bytes_cut += segment.size - damage.position
             segment.log.truncate(damage.position)
+            # At once: were it to come back behind what is written next, it could pass for a part of the log.
+            segment.log.sync()
         elif damage is not None:
             quarantined += repair_segment(disk, directory, segment.base_offset, next_base=next_base)
             segments[index] = segment = Segment(disk, directory, segment.base_offset, created_ms=now_ms)

@@ -84,7 +84,7 @@ def _next_batch(file: Readable, start: int, chain: Chain) -> int:
             if match.start() >= _SEARCH_WINDOW_BYTES or file.size - at < HEADER_BYTES:
                 break
             header = parse_header(file.read(at, HEADER_BYTES))
-            if header.size_bytes > file.size - at or chain.refusal(header) is not None:
+            if header.size_bytes > file.size - at or not chain.allows(header):
                 continue
             try:
                 parse_whole_batch(file.read(at, header.size_bytes))

@@ -1,7 +1,7 @@
 """Walking a segment file batch by batch in windows: what recovery, indexing, repair and verification share.
 
-A CRC says that a batch is whole, not that it stands in the right place: base offset and leader epoch lie outside
-it. `Chain` is the rule for those two.
+A CRC says that a batch is whole, not that it stands in the right place: base offset and leader epoch lie outside it.
+`Chain` is the rule for those.
 """
 
 from collections.abc import Iterator
@@ -25,44 +25,38 @@ class Damage(NamedTuple):
 
 
 class Chain:
-    """Where the next batch of a segment may stand.
+    """Where the next batch of a segment may stand: offsets rise, with gaps where something was taken out, and leader
+    epochs never fall."""
 
-    Offsets rise, with gaps where repair or compaction took something; they stay within the segment, and leader epochs
-    never fall. The last catches what a second crash brings back: bytes that the recovery after the first had cut, and
-    that were written over under a new epoch.
-    """
+    __slots__ = ("_epoch", "_offset_max", "next_offset")
 
-    __slots__ = ("_offset_max", "epoch", "next_offset")
-
-    def __init__(self, base_offset: int, *, next_base: int | None, epoch: int = -1) -> None:
+    def __init__(self, base_offset: int, *, next_base: int | None) -> None:
         self.next_offset = base_offset
-        self.epoch = epoch
+        self._epoch = -1
         self._offset_max = base_offset + RELATIVE_OFFSET_MAX if next_base is None else next_base - 1
 
-    def refusal(self, header: BatchHeader) -> str | None:
-        """Why this batch cannot come next."""
-        return self._refusal(header, self.next_offset, self.epoch)
+    def allows(self, header: BatchHeader) -> bool:
+        in_range = self.next_offset <= header.base_offset <= header.last_offset <= self._offset_max
+        return in_range and header.leader_epoch >= self._epoch
 
-    def contradiction(self, header: BatchHeader, follower: BatchHeader) -> str | None:
-        """Why this batch, which might come next by itself, cannot, seeing the one behind it.
+    def refusal(self, header: BatchHeader, follower: BatchHeader | None) -> str | None:
+        """Why this batch cannot come next, given the one behind it.
 
-        Of two that exclude each other it is the first that is wrong if the second would do without it.
+        Of two that exclude each other the first is wrong if it jumps ahead and the second would do without it.
         """
-        refused = self._refusal(follower, header.last_offset + 1, header.leader_epoch)
-        if refused is None or self.refusal(follower) is not None:
-            return None
-        return f"offset {header.base_offset}, epoch {header.leader_epoch} before {follower.base_offset}"
+        place = f"offsets {header.base_offset}..{header.last_offset}, epoch {header.leader_epoch}"
+        if not self.allows(header):
+            return f"{place} behind {self.next_offset}, epoch {self._epoch}, or beyond {self._offset_max}"
+        if follower is not None and self.allows(follower):
+            overtakes = header.base_offset > self.next_offset and header.last_offset >= follower.base_offset
+            outranks = header.leader_epoch > self._epoch and header.leader_epoch > follower.leader_epoch
+            if overtakes or outranks:
+                return f"{place} before {follower.base_offset}, epoch {follower.leader_epoch}"
+        return None
 
     def accept(self, header: BatchHeader) -> None:
         self.next_offset = header.last_offset + 1
-        self.epoch = header.leader_epoch
-
-    def _refusal(self, header: BatchHeader, next_offset: int, epoch: int) -> str | None:
-        if not next_offset <= header.base_offset <= header.last_offset <= self._offset_max:
-            return f"offsets {header.base_offset}..{header.last_offset} outside {next_offset}..{self._offset_max}"
-        if header.leader_epoch < epoch:
-            return f"leader epoch {header.leader_epoch} behind {epoch}"
-        return None
+        self._epoch = header.leader_epoch
 
 
 def checked_batches(file: Readable, *, start: int = 0) -> Iterator[tuple[int, BatchHeader] | Damage]:
@@ -98,17 +92,15 @@ def chained_batches(file: Readable, chain: Chain, *, start: int = 0) -> Iterator
         if isinstance(found, Damage):
             yield found
             return
-        follower = next(batches, None)
+        ahead = next(batches, None)
         position, header = found
-        reason = chain.refusal(header)
-        if reason is None and follower is not None and not isinstance(follower, Damage):
-            reason = chain.contradiction(header, follower[1])
+        reason = chain.refusal(header, None if ahead is None or isinstance(ahead, Damage) else ahead[1])
         if reason is not None:
             yield Damage(position, reason, header.size_bytes)
             return
         chain.accept(header)
         yield found
-        found = follower
+        found = ahead
 
 
 def headers_from(file: Readable, *, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:

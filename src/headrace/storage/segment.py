@@ -142,8 +142,8 @@ class Segment:
 
     def forget_indexes(self) -> None:
         """Start the indexes anew, before the whole segment is noted again."""
-        self.offsets.truncate(0)
-        self.times.truncate(0)
+        self.offsets.clear()
+        self.times.clear()
         self.bytes_since_index = 0
         self.index_entries = 0
         self.max_timestamp = NO_TIMESTAMP
