@@ -41,7 +41,7 @@ _PERF_TOTAL: Final = re.compile(
     r"[\d.]+ ms avg latency, [\d.]+ ms max latency, "
     r"(\d+) ms 50th, \d+ ms 95th, (\d+) ms 99th, (\d+) ms 99\.9th"
 )
-_DEADLINE_S: Final = 180
+_DEADLINE_S: Final = 300
 _IDLE_SETTLE_S: Final = 1.0
 
 # librdkafka stops fetching for a second once this many messages wait, which a fast broker reaches at the
