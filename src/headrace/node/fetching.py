@@ -83,7 +83,7 @@ class Entry:
     def read(self, *, bytes_left: int, at_least_one: bool, read_committed: bool) -> tuple[PartitionData, Span | None]:
         asked, partition = self.asked, self.partition
         if partition is None:
-            return PartitionData(asked.partition, self.partition_error, -1, -1, -1, 0), None
+            return PartitionData(asked.partition, self.partition_error, -1, -1, -1, 0, aborted=[]), None
         log = partition.log
         try:
             if log.offline is not None:
@@ -397,14 +397,31 @@ def encode_answer(found: Evaluated, version: int, *, session_id: int, error: int
 def resolve_entries(node: "Node", request: FetchRequest, version: int) -> list[Entry]:
     by_id = version >= TOPIC_IDS_SINCE
     missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    entries = []
+    # A partition that is asked for twice is answered once, by what was said last.
+    entries: dict[tuple[bytes, int], Entry] = {}
     for topic_key, partitions in request.topics:
         topic = node.topics.with_key(topic_key)
         for asked in partitions:
+            index = asked.partition
             if topic is None:
-                entries.append(Entry(topic_key, asked, None, missing))
-            elif 0 <= asked.partition < len(topic.partitions):
-                entries.append(Entry(topic_key, asked, topic.partitions[asked.partition], ErrorCode.NONE))
+                entry = Entry(topic_key, asked, None, missing)
+            elif 0 <= index < len(topic.partitions):
+                entry = Entry(topic_key, asked, topic.partitions[index], ErrorCode.NONE)
             else:
-                entries.append(Entry(topic_key, asked, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    return entries
+                entry = Entry(topic_key, asked, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            entries[topic_key, index] = entry
+    return list(entries.values())
+
+
+def refuse_follower(node: "Node", request: FetchRequest, version: int) -> Answer:
+    """No other node holds a replica of anything here; in Kafka's two ways of saying so."""
+    found: Evaluated = []
+    for entry in resolve_entries(node, request, version):
+        if entry.partition is None:
+            data, _ = entry.read(bytes_left=0, at_least_one=False, read_committed=False)
+        else:
+            knows_epoch = entry.asked.current_leader_epoch >= 0
+            code = ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            data = PartitionData(entry.asked.partition, code, -1, -1, -1, 0)
+        found.append((entry, data, None))
+    return encode_answer(found, version, session_id=0)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import ApiError, ErrorCode
 from headrace.node.apis import Answer, Api, Call
-from headrace.node.fetching import Fetch, FetchSession, ParkedFetch, encode_answer, resolve_entries
+from headrace.node.fetching import (
+    Fetch,
+    FetchSession,
+    ParkedFetch,
+    encode_answer,
+    refuse_follower,
+    resolve_entries,
+)
 from headrace.node.later import Later
 from headrace.protocol import fetch as wire
 from headrace.protocol.messages import fetch as messages
@@ -19,6 +26,8 @@ if TYPE_CHECKING:
 
 def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> Answer | Later[Answer]:
     request = wire.parse_fetch(frame, position, call.version)
+    if request.replica_id >= 0:
+        return refuse_follower(node, request, call.version)
     try:
         fetch = _begin(node, request, call.version)
     except ApiError as error:
@@ -43,7 +52,7 @@ def _begin(node: "Node", request: wire.FetchRequest, version: int) -> Fetch:
             sessions.close(request.session_id)
         entries = resolve_entries(node, request, version)
         session = None
-        if epoch == wire.SESSION_EPOCH_INITIAL and entries and version >= 7:
+        if epoch == wire.SESSION_EPOCH_INITIAL and version >= 7:
             session = sessions.open(by_id=by_id, random_bytes=node.random_bytes, now_us=now_us)
             if session is not None:
                 for entry in entries:
