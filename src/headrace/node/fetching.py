@@ -390,7 +390,8 @@ def encode_answer(found: Evaluated, version: int, *, session_id: int, error: int
         text.append(encode_topic_tail(version))
     text.append(encode_fetch_tail(version))
     joined = b"".join(text)
-    parts.append(joined)
+    if joined:
+        parts.append(joined)
     return parts, size + len(joined)
 
 
