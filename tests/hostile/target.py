@@ -33,7 +33,7 @@ class Wire:
         self.socket = socket.create_connection((host, int(port)), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._frames = FrameReader(frame_bytes_max=1 << 27)
-        self._correlation = 0
+        self._asked = self._answered = 0
 
     def send(self, data: bytes) -> None:
         """Deliver as much as the peer takes; a peer that closes early has said what it thinks."""
@@ -53,12 +53,21 @@ class Wire:
         return frame
 
     def call(self, api_key: int, version: int, request: Value) -> Value:
-        self._correlation += 1
-        self.send(request_frame(api_key, version, request, correlation_id=self._correlation))
+        self.ask(api_key, version, request)
+        return self.answer(api_key, version)
+
+    def ask(self, api_key: int, version: int, request: Value) -> None:
+        """Send without waiting: several requests can be under way."""
+        self._asked += 1
+        self.send(request_frame(api_key, version, request, correlation_id=self._asked))
+
+    def answer(self, api_key: int, version: int) -> Value:
+        """The answer to the oldest request that has none yet."""
+        self._answered += 1
         answer = self.receive()
         assert answer is not None, "the node closed an honest connection"
         correlation, position = parse_response_header(answer, api_key=api_key, api_version=version)
-        assert correlation == self._correlation
+        assert correlation == self._answered
         return MESSAGES[api_key].response.decode(answer[position:], version)
 
     def close(self) -> None:
