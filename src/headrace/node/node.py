@@ -6,7 +6,7 @@ server's event loop and under a seeded heap. One writer; nothing here waits.
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -43,6 +43,7 @@ from headrace.ports import Clock, Disk, Timers
 from headrace.protocol.header import parse_request_header
 from headrace.storage.data_directory import DataDirectory, Identity
 from headrace.storage.loading import Recovery
+from headrace.storage.segment import Segment
 from headrace.store.local import ABSENT, Check, Delete, LocalStore, Operation, Put
 
 LONG_MAX: Final = 2**63 - 1
@@ -51,6 +52,7 @@ BROKER_CONFIGS: Final = "configs/brokers/"
 PRODUCER_ID_BLOCK: Final = 1000
 PARTITIONS_PER_TURN: Final = 16
 RETRY_US: Final = 1_000_000
+CHECKPOINT_DELAY_US: Final = 1_000_000
 
 
 class Endpoint(NamedTuple):
@@ -112,6 +114,7 @@ class Node:
         self.collected = NodeStatistics(now_us=clock.mono_us())
         self._woken: list[ParkedFetch] = []
         self._producer_ids = range(0)
+        self._is_checkpoint_due = False
         self._closing = False
 
     # --- Starting and stopping -------------------------------------------------------------------------------
@@ -192,6 +195,7 @@ class Node:
             epoch = max(epoch, log.epochs.latest) + epoch_bump
             partition = Partition(topic, index, log, leader_epoch=epoch, replicas=replicas)
             log.on_watermark = partial(self._watermark_moved, partition)
+            log.on_sealed = self._checkpoint_soon
             topic.partitions.append(partition)
             recoveries.append(recovery)
             if recovery.bytes_cut or recovery.quarantined:
@@ -493,7 +497,7 @@ class Node:
     def _schedule_upkeep(self) -> None:
         config = self.config
         self._every(config.log_retention_check_interval_ms, self.delete_expired)
-        self._every(config.log_flush_offset_checkpoint_interval_ms, self.data.checkpoint)
+        self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
         self._every(config.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._every(TICK_US // 1000, lambda: self.collected.settle(now_us=self.clock.mono_us()))
 
@@ -505,6 +509,20 @@ class Node:
 
         self.timers.at(self.clock.mono_us() + interval_ms * 1000, again)
 
+    def _checkpoint(self) -> None:
+        def done(error: OSError | StorageError | None) -> None:
+            if error is not None:
+                self.events.error("recovery points not written", error=error)
+
+        self._is_checkpoint_due = False
+        self.data.checkpoint_then(done)
+
+    def _checkpoint_soon(self) -> None:
+        """What was sealed and is on disk shall be trusted after a crash, and not be read again."""
+        if not self._is_checkpoint_due:
+            self._is_checkpoint_due = True
+            self.timers.at(self.clock.mono_us() + CHECKPOINT_DELAY_US, self._checkpoint)
+
     def _try(self, complaint: str, work: Callable[[], None]) -> bool:
         """Do what can as well be done later, if the disk does not let it be done now; whether it did."""
         try:
@@ -514,27 +532,44 @@ class Node:
             return False
         return True
 
-    def delete_expired(self) -> None:
-        """Apply retention to every log."""
-        for topic in self.topics:
-            for partition in topic.partitions:
-                self.delete_expired_of(partition)
+    def delete_expired(self, partitions: Iterable[Partition] | None = None) -> None:
+        """Apply retention, to every log or to these."""
+        if partitions is None:
+            partitions = [partition for topic in self.topics for partition in topic.partitions]
+        now_ms = self.clock.wall_ms()
+        dropped = [(partition, self._drop_expired(partition, now_ms)) for partition in partitions]
+        if any(segments for _, segments in dropped):
+            # A full disk may not let this be written, and then making room comes first.
+            self._try("start offsets not written", self.data.checkpoint)
+            for partition, segments in dropped:
+                if segments:
+                    self._delete_segments(partition, segments)
 
-    def delete_expired_of(self, partition: Partition) -> None:
+    def _drop_expired(self, partition: Partition, now_ms: int) -> list[Segment]:
         try:
-            doomed = partition.log.delete_expired(now_ms=self.clock.wall_ms())
+            return partition.log.drop_expired(now_ms=now_ms)
         except StorageError as error:
-            partition.log.fail(error)
-            self.events.error("log offline", partition=partition.log.directory, error=error)
+            self._take_offline(partition, error)
+            return []
+
+    def _delete_segments(self, partition: Partition, segments: list[Segment]) -> None:
+        try:
+            files = [file for segment in segments for file in segment.doomed_files()]
+        except StorageError as error:
+            self._take_offline(partition, error)
             return
-        if doomed:
-            self.events.info("segments expired", partition=partition.log.directory, files=len(doomed))
-            delay_us = partition.topic.config.file_delete_delay_ms * 1000
+        self.events.info("segments expired", partition=partition.log.directory, segments=len(segments))
 
-            def remove() -> None:
-                self._try("segments not removed", lambda: self.data.doomed(doomed))
+        def remove() -> None:
+            self._try("segments not removed", lambda: self.data.doomed(files))
 
-            self.timers.at(self.clock.mono_us() + delay_us, remove)
+        # Readers under way still hold spans of these files.
+        delay_us = partition.topic.config.file_delete_delay_ms * 1000
+        self.timers.at(self.clock.mono_us() + delay_us, remove)
+
+    def _take_offline(self, partition: Partition, error: StorageError) -> None:
+        partition.log.fail(error)
+        self.events.error("log offline", partition=partition.log.directory, error=error)
 
     def _expire_producers(self) -> None:
         now_ms = self.clock.wall_ms()

@@ -3,7 +3,7 @@
 Owns opening and closing all logs, the checkpoints and the mark of a clean stop. Kafka's layout.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from headrace.errors import StorageError
@@ -14,6 +14,7 @@ from headrace.storage.loading import Recovery, load_log
 from headrace.storage.log import LogConfig, PartitionLog
 
 DELETE_SUFFIX: Final = "-delete"
+_NEW_RECOVERY_POINTS: Final = checkpoints.RECOVERY_POINTS + ".new"
 FORMAT_VERSION: Final = "1"
 
 
@@ -30,6 +31,8 @@ class DataDirectory:
         self.clean = disk.exists(checkpoints.CLEAN_SHUTDOWN)
         self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS)
         self._start_offsets = self._read_offsets(checkpoints.START_OFFSETS)
+        self._checkpointing = False
+        self._checkpoints = 0  # How many were begun.
 
     def begin(self) -> None:
         """From here on a crash is a crash. Remove what an interrupted deletion left."""
@@ -134,16 +137,60 @@ class DataDirectory:
 
     def checkpoint(self) -> None:
         """Write down what is known to be on disk, so that a restart need not read it."""
-        self._write(checkpoints.RECOVERY_POINTS, {tp: log.recovery_point for tp, log in self.logs.items()})
+        self._checkpoints += 1
+        self._disk.replace_file(checkpoints.RECOVERY_POINTS, self._encode_recovery_points())
         self.checkpoint_starts()
+
+    def checkpoint_then(self, done: Callable[[OSError | StorageError | None], None]) -> None:
+        """As `checkpoint`, off the loop, of recovery points alone: start offsets are written whenever they change.
+
+        A checkpoint that was begun later replaces it, and one that is under way makes do for it.
+        """
+        if self._checkpointing:
+            done(None)
+            return
+        self._checkpointing = True
+        self._checkpoints += 1
+        number = self._checkpoints
+        file: File | None = None
+
+        def finish(error: OSError | StorageError | None) -> None:
+            self._checkpointing = False
+            done(error)
+
+        def synced(error: OSError | None) -> None:
+            assert file is not None
+            if error is not None or number != self._checkpoints:
+                finish(error)
+                return
+            try:
+                file.rename(checkpoints.RECOVERY_POINTS)
+            except StorageError as failure:
+                finish(failure)
+            else:
+                self._disk.sync_dir_then(".", finish)
+
+        try:
+            # Always a new file: one whose sync failed must not be written to again.
+            if self._disk.exists(_NEW_RECOVERY_POINTS):
+                self._disk.open(_NEW_RECOVERY_POINTS).delete()
+            file = self._disk.open(_NEW_RECOVERY_POINTS, create=True)
+            file.append((self._encode_recovery_points(),))
+            file.sync_then(synced)
+        except StorageError as failure:
+            finish(failure)
+
+    def _encode_recovery_points(self) -> bytes:
+        return checkpoints.encode_offsets({tp: log.recovery_point for tp, log in self.logs.items()})
 
     def checkpoint_starts(self) -> None:
         """At once when records are deleted: a crash must not bring them back."""
-        self._write(checkpoints.START_OFFSETS, {tp: log.start_offset for tp, log in self.logs.items()})
+        starts = {tp: log.start_offset for tp, log in self.logs.items()}
+        self._disk.replace_file(checkpoints.START_OFFSETS, checkpoints.encode_offsets(starts))
 
-    def close(self) -> list[tuple[TopicPartition, StorageError]]:
+    def close(self) -> list[tuple[TopicPartition | None, StorageError]]:
         """Put everything on disk and say so. A log that fails keeps the stop from counting as clean."""
-        failures = []
+        failures: list[tuple[TopicPartition | None, StorageError]] = []
         for partition, log in self.logs.items():
             try:
                 log.close()
@@ -151,14 +198,15 @@ class DataDirectory:
                     failures.append((partition, log.offline))
             except StorageError as error:
                 failures.append((partition, error))
-        self.checkpoint()
-        self._write(checkpoints.HIGH_WATERMARKS, {tp: log.high_watermark for tp, log in self.logs.items()})
-        if not failures:
-            self._disk.replace_file(checkpoints.CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+        try:
+            self.checkpoint()
+            watermarks = {tp: log.high_watermark for tp, log in self.logs.items()}
+            self._disk.replace_file(checkpoints.HIGH_WATERMARKS, checkpoints.encode_offsets(watermarks))
+            if not failures:
+                self._disk.replace_file(checkpoints.CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+        except StorageError as error:
+            failures.append((None, error))
         return failures
-
-    def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        self._disk.replace_file(name, checkpoints.encode_offsets(offsets))
 
     @property
     def size_bytes(self) -> int:

@@ -1,8 +1,8 @@
 """Opening a partition's directory, after a clean stop or a crash.
 
 After a clean stop almost nothing is read. After a crash every segment that was not known to be on disk is read
-whole and its indexes are built anew. Damage behind the recovery point of the last segment is a torn tail and is cut:
-nothing there was acknowledged as flushed, or a sync lied. Anywhere else only the bad bytes go, to quarantine.
+whole and its indexes are built anew. Behind the recovery point the first damage, or gap, is where the power failed: the
+log ends there. Before it everything was on disk once, so that damage is rot: only the bad bytes go, to quarantine.
 
 What was never synced on purpose (producer snapshots, leader epochs) can be missing, torn or old; each is checked
 before it is believed, and made from the batches where it is not.
@@ -75,18 +75,21 @@ def _load(
         Segment(disk, directory, start_offset, created_ms=now_ms, create=True)
     start_offset = max(start_offset, bases[0])
     segments = [Segment(disk, directory, base, created_ms=now_ms) for base in bases]
+    while len(segments) > 1 and segments[1].base_offset <= start_offset:
+        _delete(segments.pop(0))  # It was to be deleted, and a crash brought it back.
+    bases = [segment.base_offset for segment in segments]
     first_doubted = len(segments) if doubt_from is None else _segment_holding(bases, doubt_from)
     recovery, rebuilt = _recover(
         disk, directory, config, segments, first_doubted=first_doubted, recovery_point=recovery_point, now_ms=now_ms
     )
+    bases = [segment.base_offset for segment in segments]
     last = segments[-1].last_header()
     end_offset = bases[-1] if last is None else last.last_offset + 1
     trusted_to = bases[first_doubted] if first_doubted < len(bases) else end_offset
     if start_offset > end_offset:
         # More was deleted than survived. The log goes on where it was promised to start, not below.
         for segment in segments:
-            for file in segment.doomed_files():
-                file.delete()
+            _delete(segment)
         segments, rebuilt = [Segment(disk, directory, start_offset, created_ms=now_ms, create=True)], []
         end_offset = trusted_to = start_offset
     log = PartitionLog(
@@ -136,11 +139,11 @@ def _recover(
         bytes_scanned += segment.size
         chain = Chain(segment.base_offset, next_base=next_base)
         damage = rebuild_indexes(segment, chain, config)
-        if damage is not None and next_base is None and chain.next_offset >= recovery_point:
-            bytes_cut += segment.size - damage.position
-            segment.log.truncate(damage.position)
-            # At once: were it to come back behind what is written next, it could pass for a part of the log.
-            segment.log.sync()
+        has_gap = damage is not None or (next_base is not None and chain.next_offset < next_base)
+        if has_gap and chain.next_offset >= recovery_point:
+            end = segment.size if damage is None else damage.position
+            bytes_cut += segment.size - end + sum(later.size for later in segments[index + 1 :])
+            _end_log_at(disk, directory, segments, index, end)
         elif damage is not None:
             quarantined += repair_segment(disk, directory, segment.base_offset, next_base=next_base)
             segments[index] = segment = Segment(disk, directory, segment.base_offset, created_ms=now_ms)
@@ -148,7 +151,28 @@ def _recover(
             assert damage is None, damage
         segment.seal()
         rebuilt.append(segment)
+        if segment is segments[-1]:
+            break
     return Recovery(len(rebuilt), bytes_scanned, bytes_cut, tuple(quarantined)), rebuilt
+
+
+def _end_log_at(disk: Disk, directory: str, segments: list[Segment], index: int, position: int) -> None:
+    """Cut everything behind a position. A log is a beginning of what was written: nothing stays behind a gap.
+
+    Were a later segment kept, a producer who sends again what is missing would be told that it comes too late.
+    """
+    for later in segments[index + 1 :]:
+        _delete(later)
+    del segments[index + 1 :]
+    segments[index].log.truncate(position)
+    # At once: were it to come back behind what is written next, it could pass for a part of the log.
+    segments[index].log.sync()
+    disk.sync_dir(directory)
+
+
+def _delete(segment: Segment) -> None:
+    for file in segment.doomed_files():
+        file.delete()
 
 
 def rebuild_indexes(segment: Segment, chain: Chain, config: LogConfig) -> Damage | None:

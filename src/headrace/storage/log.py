@@ -134,8 +134,9 @@ class PartitionLog:
         # Where the log ended when it was last left with nothing to write down.
         self._settled_end = end_offset if is_settled else -1
         self._recent: dict[int, int] = {}
-        # Set by the owner: told when the high watermark moves outside an append.
+        # Set by the owner: told when the high watermark moves outside an append, and when sealed segments are on disk.
         self.on_watermark: Callable[[], None] = lambda: None
+        self.on_sealed: Callable[[], None] = lambda: None
         self._active.resume()
         self._take_config(config)
         # The visible end: offset, and where that is. Readers never pass it.
@@ -313,9 +314,11 @@ class PartitionLog:
         return targets
 
     def on_flushed(self, place: Place) -> None:
-        for segment in self._syncing:
-            segment.close_indexes()
-        self._syncing = []
+        if self._syncing:
+            for segment in self._syncing:
+                segment.close_indexes()
+            self._syncing = []
+            self.on_sealed()
         if self._flush_before_expose and place.offset > self.high_watermark:
             self._show_to(place)
 
@@ -429,8 +432,11 @@ class PartitionLog:
             self.start_offset = offset
             self.epochs.truncate_from_start(offset)
 
-    def delete_expired(self, *, now_ms: int) -> list[File]:
-        """Drop the segments that retention no longer wants; their files, renamed, for deletion after a delay."""
+    def drop_expired(self, *, now_ms: int) -> list[Segment]:
+        """Let go of the segments that retention no longer wants.
+
+        Their files go once it is written down where the log starts now: of several, a crash may bring back any.
+        """
         if self.offline is not None:
             return []
         facts = []
@@ -461,7 +467,7 @@ class PartitionLog:
         if self._watermark_base < self._bases[0]:
             _, self._watermark_base, self._watermark_position = self._place_of(self.high_watermark)
         self._dirty_directories.add(self.directory)
-        return [file for segment in doomed for file in segment.doomed_files()]
+        return doomed
 
     # --- Lifecycle -------------------------------------------------------------------------------------------
 

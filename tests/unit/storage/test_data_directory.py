@@ -253,3 +253,97 @@ def test_sizes_add_up() -> None:
     assert stage.data.size_bytes == 3 * len(batch(b"v"))
     stage.disk.capacity_bytes = 1 << 20
     assert 0 < stage.data.free_bytes() < stage.data.total_bytes() == 1 << 20
+
+
+# Checkpoints off the loop.
+
+
+def recovery_points(disk: SimDisk) -> dict[TopicPartition, int]:
+    return checkpoints.decode_offsets(disk.read_file(checkpoints.RECOVERY_POINTS))
+
+
+def test_a_checkpoint_off_the_loop_is_there_once_it_says_so() -> None:
+    stage = Stage()
+    log = stage.open()
+    append(log, 4)
+    flush(stage, log)
+    done: list[object] = []
+    stage.data.checkpoint_then(done.append)
+    assert done == []
+    stage.disk.world.run_until_true(lambda: bool(done))
+    assert done == [None]
+    assert recovery_points(stage.disk.crash(Survival.NOTHING)) == {ORDERS: 4}
+
+
+def test_power_lost_during_a_checkpoint_leaves_the_old_one_or_the_new_one() -> None:
+    for seed in range(40):
+        stage = Stage()
+        log = stage.open()
+        append(log, 4)
+        flush(stage, log)
+        stage.data.checkpoint()
+        append(log, 3)
+        flush(stage, log)
+        stage.disk.world.random.seed(seed)
+        stage.data.checkpoint_then(lambda error: None)
+        for _ in range(seed % 3):
+            stage.disk.world.step()
+        assert recovery_points(stage.disk.crash()) in ({ORDERS: 4}, {ORDERS: 7})
+
+
+def test_a_checkpoint_does_not_replace_one_that_was_begun_later() -> None:
+    """A topic is deleted meanwhile: what the older one says of it must not come back."""
+    stage = Stage()
+    log = stage.open()
+    append(log, 4)
+    flush(stage, log)
+    stage.data.checkpoint_then(lambda error: None)
+    stage.data.remove_log(ORDERS, marker="m")
+    stage.data.checkpoint()
+    stage.disk.world.run_until_idle()
+    assert recovery_points(stage.disk) == {}
+
+
+def test_checkpoints_do_not_get_in_each_others_way() -> None:
+    stage = Stage()
+    log = stage.open()
+    done: list[object] = []
+    for _ in range(3):
+        append(log)
+        flush(stage, log)
+        stage.data.checkpoint_then(done.append)
+        stage.data.checkpoint_then(done.append)
+    stage.disk.world.run_until_idle()
+    assert done == [None] * 6
+    stage.data.checkpoint_then(done.append)
+    stage.disk.world.run_until_idle()
+    assert recovery_points(stage.disk) == {ORDERS: 3}
+
+
+@pytest.mark.parametrize(
+    "operation", [Operation.CREATE, Operation.APPEND, Operation.SYNC, Operation.RENAME, Operation.SYNC_DIR]
+)
+def test_a_checkpoint_that_fails_says_so_and_the_next_may_succeed(operation: Operation) -> None:
+    stage = Stage()
+    log = stage.open()
+    append(log, 4)
+    flush(stage, log)
+    stage.disk.fail(operation)
+    done: list[object] = []
+    stage.data.checkpoint_then(done.append)
+    stage.disk.world.run_until_idle()
+    assert isinstance(done[0], OSError | StorageError)
+    stage.data.checkpoint_then(done.append)
+    stage.disk.world.run_until_idle()
+    assert done[1:] == [None]
+    assert recovery_points(stage.disk.crash(Survival.NOTHING)) == {ORDERS: 4}
+
+
+def test_a_stop_that_finds_no_room_is_no_clean_one() -> None:
+    stage = Stage()
+    append(stage.open())
+    stage.disk.capacity_bytes = 0
+    assert [partition for partition, _ in stage.data.close()] == [ORDERS, None]
+    stage.disk.capacity_bytes = None
+    stage.kill()
+    assert stage.data.clean is False

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.protocol.batch import BatchHeader, parse_header, whole_batches
-from headrace.sim.disk import SimDisk
+from headrace.sim.disk import SimDisk, Survival
 from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.repair import QUARANTINE
 from tests.unit.storage.logs import DIRECTORY, NOW_MS, LogStage, batch, read_records
@@ -154,35 +154,31 @@ def batch_at(data: bytes, byte: int) -> int:
     )
 
 
-def test_any_flipped_bit_in_a_sealed_segment_costs_that_batch_alone() -> None:
-    """Recovery reads the segment, since it was not known to be on disk."""
-    stage = written(segment_bytes=5 * ONE)
+def test_any_flipped_bit_in_what_was_on_disk_costs_that_batch_alone() -> None:
+    """It is before the recovery point, so it is no torn tail."""
+    stage = written()
     stage.log.close()
     everything = stage.batches()
     data = stage.content(0)
-    sealed = len(whole(data))
-    assert sealed < len(everything)
     for byte in range(len(data)):
         for bit in (0, 4, 7):
-            found = on(flipped(stage.disk, stage.path(0, LOG), data, byte, bit))
+            disk = flipped(stage.disk, stage.path(0, LOG), data, byte, bit)
+            found = on(disk, recovery_point=stage.log.end_offset)
             hit = batch_at(data, byte)
             expected = everything[:hit] + everything[hit + 1 :]
             got = found.batches()
-            if got != expected:
-                # The place of a batch is outside its CRC. A wrong one that contradicts no neighbour goes unnoticed.
-                kept = found.content(0)
-                assert len(kept) == len(data)
-                assert byte - sum(h.size_bytes for h in everything[:hit]) < 16
-                assert got[:hit] + got[hit + 1 :] == expected
-            else:
-                assert found.recovery.bytes_cut == 0
+            assert found.recovery.bytes_cut == 0
+            if got == expected:
                 (gone,) = found.recovery.quarantined
                 assert gone.kept_in is not None
                 assert gone.kept_in.startswith(f"{QUARANTINE}/{DIRECTORY}/")
-                kept_bytes = found.disk.read_file(gone.kept_in)
-                assert kept_bytes is not None
-                assert len(kept_bytes) == everything[hit].size_bytes
-                assert found.batches() == on(found.disk).batches()
+                assert len(found.disk.read_file(gone.kept_in) or b"") == everything[hit].size_bytes
+            else:
+                # The place of a batch is outside its CRC. A wrong one that contradicts no neighbour goes unnoticed, and
+                # where a new epoch begins either of two may be the wrong one.
+                assert byte - sum(h.size_bytes for h in everything[:hit]) < 16
+                assert len(got) >= len(everything) - 1
+            assert found.batches() == on(found.disk, recovery_point=found.log.end_offset).batches()
 
 
 def test_any_flipped_bit_in_the_tail_costs_no_batch_before_it() -> None:
@@ -245,16 +241,67 @@ def test_what_was_cut_does_not_come_back_behind_what_is_written_next() -> None:
         assert found.values() in ([b"0"], [b"0", b"n"])
 
 
-def test_a_segment_that_reaches_into_the_next_loses_what_does() -> None:
+def test_a_log_ends_where_a_segment_reaches_into_the_next() -> None:
     stage = LogStage()
     stage.fill(4)
     expected = stage.batches()
     later = bytearray(batch(b"later"))
     later[:8] = (2).to_bytes(8, "big")
     stage.disk.open(stage.path(2, LOG), create=True).append((bytes(later),))
-    found = on(stage.disk)
-    assert found.batches() == [*expected[:2], parse_header(later)]
-    assert len(found.recovery.quarantined) == 1
+    check_sound(on(stage.disk), expected[:2])
+
+
+def segments_of(stage: LogStage) -> list[str]:
+    return [name for name in stage.disk.list(DIRECTORY) if name.endswith(LOG)]
+
+
+def test_nothing_stays_behind_a_gap_that_a_crash_left() -> None:
+    """What is missing may be sent again by a producer, and its batches must not come behind later ones."""
+    stage = written(segment_bytes=5 * ONE)
+    everything = stage.batches()
+    bases = [segment.base_offset for segment in stage.log.segments]
+    assert len(bases) >= 3
+    for cut in ("missing", "shorter", "damaged"):
+        disk = stage.disk.copy()
+        if cut == "missing":
+            disk.open(stage.path(bases[1], LOG)).delete()
+        elif cut == "shorter":
+            disk.cut(stage.path(bases[1], LOG), 0)
+        else:
+            disk.overwrite(stage.path(bases[1], LOG), 30, b"\xee")
+        found = on(disk)
+        kept = [header for header in everything if header.base_offset < bases[1]]
+        assert found.recovery.bytes_cut > 0
+        assert found.recovery.quarantined == ()
+        assert not found.disk.exists(stage.path(bases[2], LOG))
+        check_sound(found, kept)
+        # And it does not come back.
+        for seed in range(5):
+            again = found.disk.copy()
+            again.world.random.seed(seed)
+            assert not again.crash().exists(stage.path(bases[2], LOG))
+
+
+def test_a_gap_that_is_older_than_the_recovery_point_is_none_of_a_crash() -> None:
+    stage = written(segment_bytes=5 * ONE)
+    everything = stage.batches()
+    bases = [segment.base_offset for segment in stage.log.segments]
+    last = everything[-1].last_offset + 1
+    stage.disk.open(stage.path(bases[0], LOG)).truncate(everything[0].size_bytes)
+    found = on(stage.disk, recovery_point=last)
+    assert found.batches() == [everything[0], *(h for h in everything if h.base_offset >= bases[1])]
+
+
+def test_segments_below_the_start_that_a_crash_brought_back_are_removed() -> None:
+    stage = LogStage(segment_bytes=2 * ONE)
+    stage.fill(8)
+    stage.flush()
+    stage.start_checkpoint = 5
+    for suffix in (LOG, ".index", ".timeindex"):
+        stage.disk.open(stage.path(2, suffix), create=True).delete()
+    stage.crash(Survival.EVERYTHING)
+    assert segments_of(stage) == [f"{base:020d}.log" for base in (4, 6)]
+    assert [header.base_offset for header in stage.batches()] == [5, 6, 7]
 
 
 def test_segments_known_to_be_on_disk_are_not_read_again() -> None:

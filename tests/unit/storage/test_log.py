@@ -185,7 +185,7 @@ def test_a_gap_is_passed_over() -> None:
     stage.log.close()
     for suffix in (".log", ".index", ".timeindex"):
         stage.disk.open(stage.path(2, suffix)).delete()
-    stage.kill()
+    stage.open(clean=True, recovery_point=6)
     for offset in (2, 3):
         span = stage.log.read(offset, bytes_max=10_000, at_least_one=True)
         assert span is not None
@@ -474,19 +474,19 @@ def test_a_log_that_cannot_write_for_its_flush_goes_offline() -> None:
 def test_retention_by_size_keeps_at_least_what_was_asked() -> None:
     stage = LogStage(segment_bytes=2 * ONE, retention_bytes=3 * ONE)
     stage.fill(8)
-    doomed = stage.log.delete_expired(now_ms=NOW_MS)
+    dropped = stage.log.drop_expired(now_ms=NOW_MS)
+    assert [segment.base_offset for segment in dropped] == [0, 2]
     assert bases(stage) == [4, 6]
     assert stage.log.start_offset == 4
-    assert {file.path.split(".")[-1] for file in doomed} == {"deleted"}
     assert [header.base_offset for header in stage.batches()] == [4, 5, 6, 7]
-    assert stage.log.delete_expired(now_ms=NOW_MS) == []
+    assert stage.log.drop_expired(now_ms=NOW_MS) == []
 
 
 def test_retention_by_time_takes_the_active_segment_too() -> None:
     stage = LogStage(segment_bytes=2 * ONE, retention_ms=1000)
     stage.fill(5, timestamp_ms=NOW_MS)
-    assert stage.log.delete_expired(now_ms=NOW_MS + 1000) == []
-    stage.log.delete_expired(now_ms=NOW_MS + 1001)
+    assert stage.log.drop_expired(now_ms=NOW_MS + 1000) == []
+    stage.log.drop_expired(now_ms=NOW_MS + 1001)
     assert bases(stage) == [5]
     assert (stage.log.start_offset, stage.log.high_watermark, stage.log.end_offset) == (5, 5, 5)
     stage.fill(1)
@@ -497,23 +497,23 @@ def test_a_full_disk_does_not_keep_retention_from_making_room() -> None:
     stage = LogStage(segment_bytes=2 * ONE, retention_ms=1000)
     stage.fill(5)
     full(stage)
-    doomed = stage.log.delete_expired(now_ms=NOW_MS + 5000)
+    dropped = stage.log.drop_expired(now_ms=NOW_MS + 5000)
+    assert [segment.base_offset for segment in dropped] == [0, 2]
     assert bases(stage) == [4]
-    assert doomed
     assert stage.log.offline is None
 
 
 def test_what_is_hidden_is_not_expired() -> None:
     stage = LogStage(segment_bytes=2 * ONE, retention_bytes=0, flush_before_expose=True)
     stage.fill(5)
-    assert stage.log.delete_expired(now_ms=NOW_MS) == []
+    assert stage.log.drop_expired(now_ms=NOW_MS) == []
 
 
 def test_a_log_that_does_not_delete_forgets_only_what_is_below_its_start() -> None:
     stage = LogStage(segment_bytes=2 * ONE, retention_bytes=0, retention_ms=0, deletes=False)
     stage.fill(6)
     stage.log.raise_start(3)
-    stage.log.delete_expired(now_ms=NOW_MS + 10**9)
+    stage.log.drop_expired(now_ms=NOW_MS + 10**9)
     assert bases(stage) == [2, 4]
     assert stage.log.start_offset == 3
 
@@ -523,8 +523,9 @@ def test_an_expired_segment_is_still_there_for_those_who_read_it() -> None:
     stage.fill(4)
     span = stage.log.read(0, bytes_max=1000, at_least_one=True)
     assert span is not None
-    doomed = stage.log.delete_expired(now_ms=NOW_MS)
-    assert len(decode_records(read(span))) == 1
+    doomed = [file for segment in stage.log.drop_expired(now_ms=NOW_MS) for file in segment.doomed_files()]
+    assert {file.path.split(".")[-1] for file in doomed} == {"deleted"}
+    assert len(decode_records(read(span)[:ONE])) == 1
     for file in doomed:
         file.delete()
     assert [name for name in stage.disk.list(DIRECTORY) if name.endswith(".deleted")] == []
@@ -533,8 +534,9 @@ def test_an_expired_segment_is_still_there_for_those_who_read_it() -> None:
 def test_a_sync_under_way_survives_the_expiry_of_its_segment() -> None:
     stage = LogStage(segment_bytes=2 * ONE, retention_bytes=0, index_interval_bytes=0)
     stage.fill(5)  # Rolls twice, and so begins to sync.
-    for file in stage.log.delete_expired(now_ms=NOW_MS):
-        file.delete()
+    for segment in stage.log.drop_expired(now_ms=NOW_MS):
+        for file in segment.doomed_files():
+            file.delete()
     stage.settle()
     assert stage.log.offline is None
     assert stage.flush() is None

@@ -39,8 +39,7 @@ def handle(node: "Node", request: Message, call: Call) -> Message:
                 key = (partition.topic.name, partition.index)
                 answers[key] = _failed(partition.index, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
-            for partition in raised:
-                node.delete_expired_of(partition)
+            node.delete_expired(raised)
     return {
         "topics": [
             {"name": name, "partitions": [answers[name, index] for index in offsets]}
