@@ -160,8 +160,8 @@ class TopicConfig(Settings):
         "log.cleaner.min.compaction.lag.ms", check=at_least(0), acts=False)
     min_insync_replicas: int = _topic(
         "min.insync.replicas", INT, 1,
-        "Replicas that must be in sync for an acks=all write to be accepted.",
-        "min.insync.replicas", check=at_least(1))
+        "Replicas that must be in sync for an acks=all write to be accepted, if the topic has so many.",
+        "min.insync.replicas", check=at_least(1), acts=False)
     preallocate: bool = _topic(
         "preallocate", BOOLEAN, False, "Reserve a segment's space when it is created.",
         "log.preallocate", acts=False)
@@ -208,6 +208,10 @@ class TopicConfig(Settings):
     @property
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.cleanup_policy
 
     @classmethod
     def resolve(cls, broker: "BrokerConfig", overrides: Mapping[str, str]) -> "TopicConfig":
@@ -410,8 +414,9 @@ class BrokerConfig(Settings):
         "message.max.bytes", INT, MIB + 12, "The largest record batch accepted, as it is sent.",
         check=at_least(0), dynamic=True)
     min_insync_replicas: int = _setting(
-        "min.insync.replicas", INT, 1, "Replicas that must be in sync for an acks=all write to be accepted.",
-        check=at_least(1), dynamic=True)
+        "min.insync.replicas", INT, 1,
+        "Replicas that must be in sync for an acks=all write to be accepted, if the topic has so many.",
+        check=at_least(1), dynamic=True, acts=False)
     node_id: int = _setting(
         "node.id", INT, 1, "This node's number, unlike any other's in its cluster.", check=at_least(0))
     num_partitions: int = _setting(

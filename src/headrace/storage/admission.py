@@ -2,13 +2,15 @@
 
 The records inside stay unopened: a right CRC and a consistent header are what a broker can check at the speed of
 the wire. Kafka also walks the records; a client that writes nonsense under a right CRC harms its own readers alone.
+Only what goes to a compacted topic is opened, for the keys.
 """
 
+from struct import Struct
 from typing import Final
 
 from crc32c import crc32c
 
-from headrace.errors import ApiError, ErrorCode
+from headrace.errors import ApiError, CorruptBatch, ErrorCode
 from headrace.protocol.batch import (
     CODEC_MASK,
     CONTROL,
@@ -19,37 +21,43 @@ from headrace.protocol.batch import (
     MAGIC,
     BatchHeader,
 )
+from headrace.protocol.records import decode_records
 
+_LENGTH: Final = Struct(">i")
+_INT8: Final = Struct(">b")
+_MAGIC_AT: Final = 16
+# Of the oldest format, which is how Kafka tells a length that cannot be.
+_MESSAGE_BYTES_MIN: Final = 14
+# What one batch may swell to while its keys are looked at.
+_OPENED_BYTES_MAX: Final = 32 << 20
 _ZSTD: Final = 4
 _CODEC_LAST: Final = _ZSTD
 ZSTD_SINCE_PRODUCE_VERSION: Final = 7
 
 
+class Unreadable(ApiError):
+    """Bytes that are not one whole batch of this format: refused without a look at the log."""
+
+
 def admit(
     records: memoryview, *, produce_version: int, message_bytes_max: int, timestamp_max: int, timestamp_min: int
 ) -> BatchHeader:
-    """The header of the one whole batch in `records`, or an ApiError."""
+    """The header of the one whole batch at the beginning of `records`, or an ApiError."""
     size = len(records)
     if size < HEADER_BYTES:
-        if size > LENGTH_END + 4 and records[16] < MAGIC:
-            raise _wrong_magic(produce_version)
-        # Kafka finds no batch in bytes too short for one.
-        raise ApiError(
-            ErrorCode.INVALID_RECORD if size < LENGTH_END + 5 else ErrorCode.CORRUPT_MESSAGE,
-            f"Produce requests with version {produce_version} must have at least one record batch per partition",
-        )
+        _only_batch_bytes(records, produce_version)
+        raise AssertionError("a batch was found in fewer bytes than its header has")
     # The cheapest way from a plain tuple to a named one.
     header = tuple.__new__(BatchHeader, HEADER.unpack_from(records))
     (base_offset, length, _, magic, crc, attributes, last_delta, _, max_timestamp, producer, _, sequence, count) = (
         header
     )
-    if magic != MAGIC:
-        raise _wrong_magic(produce_version)
-    if length != size - LENGTH_END:
-        _refuse_length(length, size, produce_version)
+    if magic != MAGIC or length != size - LENGTH_END:
+        size = _only_batch_bytes(records, produce_version)
+        records = records[:size]
     codec = attributes & CODEC_MASK
     if codec >= _ZSTD and (codec > _CODEC_LAST or produce_version < ZSTD_SINCE_PRODUCE_VERSION):
-        _refuse_codec(codec, produce_version)
+        raise _wrong_codec(codec, produce_version)
     if size > message_bytes_max:
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -83,27 +91,67 @@ def admit(
     return header
 
 
-def _wrong_magic(version: int) -> ApiError:
-    return ApiError(
-        ErrorCode.INVALID_RECORD,
-        f"Produce requests with version {version} are only allowed to contain record batches with magic version 2",
-    )
-
-
-def _refuse_length(length: int, size: int, version: int) -> None:
-    if 0 < length < size - LENGTH_END:
+def refuse_keyless(batch: memoryview) -> None:
+    """Compaction keeps the last record of each key, so that a record without one could never be kept."""
+    try:
+        records = decode_records(batch, output_bytes_max=_OPENED_BYTES_MAX)
+    except CorruptBatch as error:
+        raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from error
+    keyless = sum(record.key is None for record in records)
+    if keyless:
         raise ApiError(
-            ErrorCode.INVALID_RECORD,
-            f"Produce requests with version {version} are only allowed to contain exactly one record batch per "
-            "partition",
+            ErrorCode.INVALID_RECORD, f"Compacted topic cannot accept message without key: {keyless} in this batch"
         )
-    raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Batch length {length} does not fit the {size} bytes sent.")
 
 
-def _refuse_codec(codec: int, version: int) -> None:
+def _only_batch_bytes(records: memoryview, version: int) -> int:
+    """Size of the only whole batch, looked for as Kafka does, which overlooks a cut batch behind it."""
+    words = f"Produce requests with version {version}"
+    size = _next_batch_bytes(records)
+    if size == 0:
+        raise Unreadable(
+            ErrorCode.INVALID_RECORD, f"{words} must have at least one record batch per partition"
+        )
+    if records[_MAGIC_AT] != MAGIC:
+        raise Unreadable(
+            ErrorCode.INVALID_RECORD, f"{words} are only allowed to contain record batches with magic version 2"
+        )
+    if _next_batch_bytes(records[size:]) > 0:
+        raise Unreadable(
+            ErrorCode.INVALID_RECORD,
+            f"{words} are only allowed to contain exactly one record batch per partition",
+        )
+    if size < HEADER_BYTES:
+        raise Unreadable(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {HEADER_BYTES})",
+        )
+    return size
+
+
+def _next_batch_bytes(data: memoryview) -> int:
+    """Size of the batch or old message that begins here; 0 where none is whole."""
+    if len(data) < LENGTH_END:
+        return 0
+    (length,) = _LENGTH.unpack_from(data, 8)
+    if length < _MESSAGE_BYTES_MIN:
+        raise Unreadable(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Record size {length} is less than the minimum record overhead ({_MESSAGE_BYTES_MIN})",
+        )
+    if len(data) <= _MAGIC_AT:
+        return 0
+    if data[_MAGIC_AT] > MAGIC:
+        (magic,) = _INT8.unpack_from(data, _MAGIC_AT)
+        raise Unreadable(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+    size: int = LENGTH_END + length
+    return size if size <= len(data) else 0
+
+
+def _wrong_codec(codec: int, version: int) -> ApiError:
     if codec > _CODEC_LAST:
-        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {codec}")
-    raise ApiError(
+        return ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {codec}")
+    return Unreadable(
         ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         f"Produce requests with version {version} are not allowed to use ZStandard compression",
     )
