@@ -79,6 +79,13 @@ class File(Readable, Protocol):
         """
         ...
 
+    def evict(self) -> None:
+        """Let go of what the page cache holds and the device has: what is read next tells what the device has.
+
+        After a sync failed, the kernel may show for as long as it likes what the device lost, and call it clean.
+        """
+        ...
+
     def sync(self) -> None:
         """Make data and size durable now, blocking: for start-up, shutdown and metadata only."""
         ...

@@ -221,6 +221,15 @@ class DiskContract:
         assert file.is_warm(0, 100_000)
         assert file.is_warm(50_000, 1)
 
+    def test_evicting_changes_nothing_of_a_healthy_file(self, stage: Stage) -> None:
+        file = stage.file("log", b"synced")
+        assert stage.sync(file) is None
+        file.append((b" and not",))
+        file.evict()
+        assert (file.size, whole(file)) == (14, b"synced and not")
+        file.append((b"!",))
+        assert whole(stage.disk.open("log")) == b"synced and not!"
+
     def test_nothing_is_always_warm(self, stage: Stage) -> None:
         file = stage.file("log", b"abc")
         assert file.is_warm(0, 0)

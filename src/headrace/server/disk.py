@@ -197,6 +197,13 @@ class SystemFile:
 
         self._disk.helper.warm_then(self, position, size, warmed)
 
+    def evict(self) -> None:
+        if hasattr(os, "posix_fadvise"):
+            with _failures_name(self.path):
+                os.posix_fadvise(self.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        self._warmed = (0, 0)
+        self._ours_from = self.size
+
     def sync(self) -> None:
         if self.sync_error is not None:
             raise _storage_error(self.path, self.sync_error) from self.sync_error

@@ -125,6 +125,9 @@ class SimFile:
 
         self._disk.later(self._disk.world.delay_us(least=WARM_US_LEAST, most=WARM_US_MOST), warmed)
 
+    def evict(self) -> None:
+        self._check().evict()
+
     def sync(self) -> None:
         self._disk.check_power()
         if self._sync_error is not None:

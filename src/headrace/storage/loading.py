@@ -137,6 +137,8 @@ def _recover(
         if index < first_doubted and segment.has_indexes:
             continue
         bytes_scanned += segment.size
+        # Were a page that a failed sync lost believed, what is written behind it would be lost with it.
+        segment.log.evict()
         chain = Chain(segment.base_offset, next_base=next_base)
         damage = rebuild_indexes(segment, chain, config)
         has_gap = damage is not None or (next_base is not None and chain.next_offset < next_base)

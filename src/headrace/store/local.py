@@ -54,6 +54,8 @@ class LocalStore:
         self._disk = disk
         self._nodes: dict[str, Versioned] = {}
         self._offline: StorageError | None = None
+        if disk.exists(JOURNAL):
+            disk.open(JOURNAL).evict()
         journal = disk.read_file(JOURNAL) or b""
         whole_bytes = 0
         for line in journal.splitlines(keepends=True):

@@ -334,6 +334,24 @@ def test_after_a_failed_sync_nobody_is_told_yes_ever_again(operation: Operation)
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_what_a_failed_sync_lost_does_not_take_with_it_what_a_successor_flushes() -> None:
+    """The kernel shows lost pages as if they were there, and a later sync of others says nothing about them."""
+    for seed in range(20):
+        stage = LogStage()
+        stage.fill(1)
+        assert stage.flush() is None
+        stage.world.random.seed(seed)
+        stage.disk.fail(Operation.SYNC)
+        stage.append(batch(b"x" * 20_000))
+        assert stage.flush() is not None
+        stage.kill(recovery_point=1)
+        written = stage.append(batch(b"y"), epoch=1)
+        assert stage.flush() is None
+        stage.crash(recovery_point=1)
+        assert stage.log.end_offset == written.last_offset + 1
+        assert stage.values()[-1] == b"y"
+
+
 def test_those_behind_a_failed_sync_are_told_no() -> None:
     stage = LogStage()
     stage.fill(1)

@@ -147,6 +147,17 @@ def test_a_full_disk_refuses_and_takes_it_later() -> None:
     assert Stage(stage.disk.crash(Survival.NOTHING)).content() == {"a": "3"}
 
 
+def test_what_a_failed_sync_lost_does_not_take_with_it_what_a_successor_writes() -> None:
+    for seed in range(20):
+        stage = Stage(SimDisk(World(seed)))
+        assert stage.multi(Put("a", "1")) is None
+        stage.disk.fail(Operation.SYNC)
+        assert isinstance(stage.multi(Put("b", "x" * 20_000)), StorageError)
+        found = Stage(stage.disk.kill())
+        assert found.multi(Put("c", "3")) is None
+        assert Stage(found.disk.crash()).content().items() >= {"a": "1", "c": "3"}.items()
+
+
 def test_after_a_failed_sync_nothing_is_ever_told_durable() -> None:
     stage = Stage()
     stage.disk.fail(Operation.SYNC)
