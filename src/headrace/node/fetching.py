@@ -1,22 +1,25 @@
 """Fetch: what a request asks for, what is there to give, and the wait in between.
 
-A request names partitions outright or through a *session* (KIP-227) that remembers them; either way it becomes a
-list of entries. Evaluating entries gives spans. If they come to too little, the fetch is parked and every entry
-watches its partition; what becomes visible is counted, and the answer is made when it is enough or the time is up.
+A request names partitions outright or through a session that remembers them; either way it is about entries.
+Looking at them gives spans. If those come to too little, the fetch is parked: its entries watch their partitions, what
+becomes visible is counted, and when it may be enough they are looked at again, until it is or the time is up.
 
-A session keeps a *dirty* set: the entries that changed, or may have more to give. A wake-up looks at those alone, so
-that a consumer of a thousand partitions does not pay for the idle ones.
+Who must not wait, as in Kafka: a fetch with an error from a log, and one without any partition that exists. Beside
+one that does, partitions that do not exist are no reason to hurry, or their readers would ask without a pause.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from headrace.errors import ApiError, ErrorCode, StorageError
+from headrace.errors import ErrorCode
 from headrace.node.apis import Answer, Parts
-from headrace.node.topics import Partition
+from headrace.node.fetch_entries import Entry, EntryKey
+from headrace.node.fetch_sessions import FetchSession
+from headrace.node.later import Later
+from headrace.ports import Cancel
 from headrace.protocol.fetch import (
+    NO_SESSION,
     TOPIC_IDS_SINCE,
-    FetchPartition,
     FetchRequest,
     PartitionData,
     encode_fetch_head,
@@ -31,336 +34,157 @@ from headrace.storage.log import Span
 if TYPE_CHECKING:
     from headrace.node.node import Node
 
-UNKNOWN: Final = -1
-SESSION_IDLE_US: Final = 120_000_000
-SESSION_EPOCH_MAX: Final = 2**31 - 1
-
-
-class Entry:
-    """One partition of one fetch, or of one session for as long as it lasts."""
-
-    __slots__ = (
-        "asked",
-        "fetch",
-        "partition",
-        "partition_error",
-        "sent_start",
-        "sent_watermark",
-        "session",
-        "topic_key",
-    )
-
-    def __init__(
-        self, topic_key: bytes, asked: FetchPartition, partition: Partition | None, error: ErrorCode
-    ) -> None:
-        self.topic_key = topic_key
-        self.asked = asked
-        self.partition = partition
-        self.partition_error = error
-        self.session: FetchSession | None = None
-        self.fetch: ParkedFetch | None = None
-        # What the reader was told last; an incremental answer leaves out what it knows.
-        self.sent_watermark = UNKNOWN
-        self.sent_start = UNKNOWN
-
-    def on_visible(self, grown_bytes: int) -> None:
-        session = self.session
-        if session is not None:
-            session.dirty[self] = None
-            if session.parked is not None:
-                session.parked.on_visible(grown_bytes)
-        elif self.fetch is not None:
-            self.fetch.on_visible(grown_bytes)
-
-    def watch(self) -> None:
-        if self.partition is not None:
-            self.partition.watchers[self] = None
-
-    def unwatch(self) -> None:
-        if self.partition is not None:
-            self.partition.watchers.pop(self, None)
-
-    def read(self, *, bytes_left: int, at_least_one: bool, read_committed: bool) -> tuple[PartitionData, Span | None]:
-        asked, partition = self.asked, self.partition
-        if partition is None:
-            return PartitionData(asked.partition, self.partition_error, -1, -1, -1, 0, aborted=[]), None
-        log = partition.log
-        try:
-            if log.offline is not None:
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-            if asked.current_leader_epoch >= 0:
-                partition.check_epoch(asked.current_leader_epoch)
-            if asked.last_fetched_epoch >= 0:
-                diverging = _divergence(partition, asked)
-                if diverging is not None:
-                    return self._data(ErrorCode.NONE, 0, read_committed, diverging), None
-            span = log.read(
-                asked.fetch_offset,
-                bytes_max=asked.bytes_max if asked.bytes_max < bytes_left else bytes_left,
-                at_least_one=at_least_one,
-            )
-        except ApiError as error:
-            leader = None
-            if error.code in _LEADER_ERRORS:
-                leader = (partition.replicas[0], partition.leader_epoch)
-            return PartitionData(asked.partition, error.code, -1, -1, -1, 0, leader=leader), None
-        except StorageError:
-            return PartitionData(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, 0), None
-        return self._data(ErrorCode.NONE, span[2] if span else 0, read_committed, None), span
-
-    def _data(
-        self, error: ErrorCode, records_bytes: int, read_committed: bool, diverging: tuple[int, int] | None
-    ) -> PartitionData:
-        assert self.partition is not None
-        log = self.partition.log
-        watermark = log.high_watermark
-        # Without transactions everything visible is stable.
-        return PartitionData(
-            self.asked.partition,
-            error,
-            watermark,
-            watermark,
-            log.start_offset,
-            records_bytes,
-            [] if read_committed else None,
-            diverging,
-        )
-
-    def is_news(self, data: PartitionData) -> bool:
-        """Whether an incremental answer must mention this; remembers that it was told."""
-        news = (
-            data.records_bytes > 0
-            or data.error != 0
-            or data.diverging is not None
-            or data.high_watermark != self.sent_watermark
-            or data.start_offset != self.sent_start
-        )
-        # After an error the reader is told everything anew.
-        self.sent_watermark = data.high_watermark if data.error == 0 else UNKNOWN
-        self.sent_start = data.start_offset
-        return news
-
-
-_LEADER_ERRORS: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-
-
-def _divergence(partition: Partition, asked: FetchPartition) -> tuple[int, int] | None:
-    """KIP-320: a reader whose last epoch ended before its offset has read what was taken back."""
-    log = partition.log
-    epoch, end_offset = log.epochs.end_offset(asked.last_fetched_epoch, log_end_offset=log.end_offset)
-    if epoch < 0 or end_offset < 0:
-        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
-        return epoch, end_offset
-    return None
-
-
-class FetchSession:
-    __slots__ = ("by_id", "dirty", "entries", "epoch", "id", "parked", "used_us")
-
-    def __init__(self, session_id: int, *, by_id: bool, now_us: int) -> None:
-        self.id = session_id
-        self.epoch = 1  # The epoch that the next request must carry.
-        self.by_id = by_id
-        self.used_us = now_us
-        self.entries: dict[tuple[bytes, int], Entry] = {}
-        self.dirty: dict[Entry, None] = {}
-        self.parked: ParkedFetch | None = None
-
-    def put(self, entry: Entry) -> None:
-        key = (entry.topic_key, entry.asked.partition)
-        old = self.entries.get(key)
-        if old is not None and old.partition is entry.partition:
-            old.asked = entry.asked
-            entry = old
-        else:
-            if old is not None:
-                self.drop(old)
-            entry.session = self
-            self.entries[key] = entry
-            entry.watch()
-        # To the end of the line: partitions that were just served come after those that were not.
-        self.dirty.pop(entry, None)
-        self.dirty[entry] = None
-
-    def drop(self, entry: Entry) -> None:
-        entry.unwatch()
-        self.dirty.pop(entry, None)
-        self.entries.pop((entry.topic_key, entry.asked.partition), None)
-
-    def close(self) -> None:
-        for entry in self.entries.values():
-            entry.unwatch()
-        self.entries.clear()
-        self.dirty.clear()
-
-
-class FetchSessions:
-    """The node's sessions, bounded: when full, only idle ones give way, and newcomers do without."""
-
-    __slots__ = ("_by_id", "_slots_max", "evicted")
-
-    def __init__(self, *, slots_max: int) -> None:
-        self._by_id: dict[int, FetchSession] = {}
-        self._slots_max = slots_max
-        self.evicted = 0
-
-    def __len__(self) -> int:
-        return len(self._by_id)
-
-    def open(self, *, by_id: bool, random_bytes: Callable[[int], bytes], now_us: int) -> FetchSession | None:
-        if len(self._by_id) >= self._slots_max:
-            # Sessions are kept in the order of their use, so the first is the idlest.
-            idlest = next(iter(self._by_id.values()), None)
-            if idlest is None or now_us - idlest.used_us < SESSION_IDLE_US:
-                return None
-            self.close(idlest.id)
-            self.evicted += 1
-        session_id = 0
-        while session_id == 0 or session_id in self._by_id:
-            session_id = int.from_bytes(random_bytes(4), "big") & 0x7FFFFFFF
-        session = self._by_id[session_id] = FetchSession(session_id, by_id=by_id, now_us=now_us)
-        return session
-
-    def use(self, session_id: int, *, epoch: int, by_id: bool, now_us: int) -> FetchSession:
-        session = self._by_id.get(session_id)
-        if session is None:
-            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if session.epoch != epoch:
-            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if session.by_id != by_id:
-            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.epoch = 1 if epoch == SESSION_EPOCH_MAX else epoch + 1
-        session.used_us = now_us
-        self._by_id[session_id] = self._by_id.pop(session_id)
-        return session
-
-    def close(self, session_id: int) -> None:
-        session = self._by_id.pop(session_id, None)
-        if session is not None:
-            session.close()
-
-    @property
-    def partition_count(self) -> int:
-        return sum(len(session.entries) for session in self._by_id.values())
-
-
-class ParkedFetch:
-    """A fetch that waits for enough bytes, or for its time to be up."""
-
-    __slots__ = ("_answer", "_bytes_seen", "_cancel_timer", "_entries", "_fetch", "_is_woken", "_node")
-
-    def __init__(
-        self, node: "Node", fetch: "Fetch", entries: list[Entry], *, bytes_ready: int, answer: Callable[[Answer], None]
-    ) -> None:
-        self._node = node
-        self._fetch = fetch
-        self._answer = answer
-        self._bytes_seen = bytes_ready
-        self._is_woken = False
-        # A session's entries watch for as long as it lasts; these watch for this one wait.
-        self._entries = entries
-        if fetch.session is None:
-            for entry in entries:
-                entry.fetch = self
-                entry.watch()
-        else:
-            fetch.session.parked = self
-        deadline_us = node.clock.mono_us() + fetch.request.wait_ms_max * 1000
-        self._cancel_timer = node.timers.at(deadline_us, self._complete)
-
-    def on_visible(self, grown_bytes: int) -> None:
-        self._bytes_seen += grown_bytes
-        if self._bytes_seen >= self._fetch.request.bytes_min and not self._is_woken:
-            self._is_woken = True
-            self._node.wake(self)
-
-    def complete_if_ready(self) -> None:
-        self._cancel_timer()
-        self._complete()
-
-    def _complete(self) -> None:
-        fetch = self._fetch
-        if fetch.session is not None:
-            if fetch.session.parked is not self:
-                return  # The session moved on without waiting for this answer.
-            fetch.session.parked = None
-        else:
-            for entry in self._entries:
-                entry.unwatch()
-                entry.fetch = None
-        self._is_woken = True
-        self._answer(fetch.answer(fetch.evaluate(self._node)))
-
+# About what a parked fetch takes, and what each partition of it that no session keeps adds.
+_FETCH_BYTES: Final = 2048
+_ENTRY_BYTES: Final = 512
 
 Evaluated = list[tuple[Entry, PartitionData, Span | None]]
 
 
 class Fetch:
-    """One fetch request, resolved to entries."""
+    """One request on its way to an answer."""
 
-    __slots__ = ("_entries", "is_full", "request", "session", "version")
+    __slots__ = (
+        "_by_id",
+        "_bytes_max",
+        "_bytes_min",
+        "_bytes_seen",
+        "_cancel_timer",
+        "_entries",
+        "_is_full",
+        "_is_woken",
+        "_later",
+        "_node",
+        "_request",
+        "_session",
+        "_version",
+    )
 
     def __init__(
-        self, request: FetchRequest, version: int, session: FetchSession | None, entries: list[Entry], *, is_full: bool
+        self,
+        node: "Node",
+        request: FetchRequest,
+        version: int,
+        *,
+        session: FetchSession | None,
+        entries: Collection[Entry],
+        is_full: bool,
     ) -> None:
-        self.request = request
-        self.version = version
-        self.session = session
-        self.is_full = is_full
+        """`entries` are those of the session, where there is one."""
+        self._node = node
+        self._request = request
+        self._version = version
+        self._by_id = version >= TOPIC_IDS_SINCE
+        self._session = session
         self._entries = entries
+        self._is_full = is_full
+        self._bytes_max = min(request.bytes_max, node.config.fetch_max_bytes)
+        self._bytes_min = min(request.bytes_min, self._bytes_max)
+        self._bytes_seen = 0
+        self._later: Later[Answer] | None = None
+        self._cancel_timer: Cancel | None = None
+        self._is_woken = False
 
-    @property
-    def candidates(self) -> Iterable[Entry]:
-        """Those worth looking at: in a session the dirty ones, where every entry of a full fetch is one."""
-        return tuple(self.session.dirty) if self.session is not None else self._entries
+    def begin(self) -> Answer | Later[Answer]:
+        found, is_enough = self._evaluate()
+        if is_enough or self._request.wait_ms_max <= 0:
+            return self._answer(found)
+        return self._park()
 
-    @property
-    def has_partitions(self) -> bool:
-        return bool(self.session.entries if self.session is not None else self._entries)
-
-    @property
-    def entries(self) -> list[Entry]:
-        return self._entries
-
-    def evaluate(self, node: "Node") -> Evaluated:
-        request = self.request
-        bytes_left = min(request.bytes_max, node.config.fetch_max_bytes)
+    def _evaluate(self) -> tuple[Evaluated, bool]:
+        """What can be told now, and whether it is enough to answer."""
+        read_committed = self._request.read_committed
+        topics = self._node.topics.keyed(by_id=self._by_id)
+        bytes_left = self._bytes_max
         at_least_one = True
+        is_urgent = False
+        bytes_seen = missing = 0
         found: Evaluated = []
-        for entry in self.candidates:
-            data, span = entry.read(
-                bytes_left=bytes_left, at_least_one=at_least_one, read_committed=request.read_committed
-            )
+        for entry in tuple(self._session.dirty) if self._session is not None else self._entries:
+            if entry.partition is None and not entry.find(topics):
+                missing += 1
+                found.append((entry, entry.missing(topics, by_id=self._by_id), None))
+                continue
+            data, span = entry.read(bytes_left=bytes_left, at_least_one=at_least_one, read_committed=read_committed)
             if span is not None:
-                bytes_left = max(0, bytes_left - span[2])
+                size = span[2]
+                bytes_seen += size
+                bytes_left = bytes_left - size if bytes_left > size else 0
                 at_least_one = False
+            elif data.error != 0 or data.diverging is not None:
+                is_urgent = True
             found.append((entry, data, span))
-        return found
+        self._bytes_seen = bytes_seen
+        # Of a session the missing ones are always dirty, so all were counted.
+        return found, is_urgent or bytes_seen >= self._bytes_min or missing == len(self._entries)
 
-    def is_enough(self, found: Evaluated) -> bool:
-        """Whether to answer at once: enough bytes, or something the reader must hear of."""
-        total = 0
-        for _, data, _ in found:
-            if data.error != 0 or data.diverging is not None:
-                return True
-            total += data.records_bytes
-        return total >= self.request.bytes_min
-
-    def answer(self, found: Evaluated) -> Answer:
+    def _answer(self, found: Evaluated) -> Answer:
         """Encode, leaving out what an incremental reader knows already."""
-        session = self.session
-        told = found
-        if session is not None:
-            told = []
-            for item in found:
-                entry, data, span = item
-                if entry.is_news(data) or self.is_full:
-                    told.append(item)
-                if span is None and data.error == 0:
-                    # Nothing more to give until it grows. What was given stays dirty until the reader moves on.
-                    session.dirty.pop(entry, None)
-        return encode_answer(told, self.version, session_id=session.id if session is not None else 0)
+        session = self._session
+        if session is None:
+            return encode_answer(found, self._version, session_id=NO_SESSION)
+        told = []
+        for item in found:
+            entry, data, _ = item
+            if entry.is_news(data) or self._is_full:
+                told.append(item)
+            if entry.has_told_all(data):
+                session.dirty.pop(entry, None)
+        return encode_answer(told, self._version, session_id=session.id)
+
+    # --- Waiting ---------------------------------------------------------------------------------------------
+
+    def _park(self) -> Later[Answer]:
+        if self._session is not None:
+            self._session.parked.append(self)
+            held_bytes = _FETCH_BYTES
+        else:
+            for entry in self._entries:
+                entry.watch(self)
+            held_bytes = _FETCH_BYTES + _ENTRY_BYTES * len(self._entries)
+        deadline_us = self._node.clock.mono_us() + self._request.wait_ms_max * 1000
+        self._cancel_timer = self._node.timers.at(deadline_us, self.hurry)
+        self._later = Later(hurry=self.hurry, held_bytes=held_bytes)
+        return self._later
+
+    def on_visible(self, entry: Entry, grown_bytes: int) -> None:
+        self._bytes_seen += grown_bytes
+        if self._bytes_seen >= self._bytes_min:
+            self._wake()
+
+    def on_gone(self, entry: Entry) -> None:
+        self._bytes_min = 0  # The reader shall hear of it now, with whatever else there is.
+        self._wake()
+
+    def _wake(self) -> None:
+        """Once for all that a turn brings, when it is done."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._node.wake(self)
+
+    def look_again(self) -> None:
+        self._is_woken = False
+        if self._later is not None:
+            found, is_enough = self._evaluate()
+            if is_enough:
+                self._complete(found)
+
+    def hurry(self) -> None:
+        """Answer with what there is: the time is up, or nobody waits."""
+        if self._later is not None:
+            self._complete(self._evaluate()[0])
+
+    def _complete(self, found: Evaluated) -> None:
+        assert self._later is not None
+        assert self._cancel_timer is not None
+        later, self._later = self._later, None
+        self._cancel_timer()
+        if self._session is not None:
+            self._session.parked.remove(self)
+        else:
+            for entry in self._entries:
+                entry.unwatch()
+        later.resolve(self._answer(found))
 
 
 def encode_answer(found: Evaluated, version: int, *, session_id: int, error: int = 0) -> Answer:
@@ -395,34 +219,26 @@ def encode_answer(found: Evaluated, version: int, *, session_id: int, error: int
     return parts, size + len(joined)
 
 
-def resolve_entries(node: "Node", request: FetchRequest, version: int) -> list[Entry]:
-    by_id = version >= TOPIC_IDS_SINCE
-    missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    # A partition that is asked for twice is answered once, by what was said last.
-    entries: dict[tuple[bytes, int], Entry] = {}
-    for topic_key, partitions in request.topics:
-        topic = node.topics.with_key(topic_key)
-        for asked in partitions:
-            index = asked.partition
-            if topic is None:
-                entry = Entry(topic_key, asked, None, missing)
-            elif 0 <= index < len(topic.partitions):
-                entry = Entry(topic_key, asked, topic.partitions[index], ErrorCode.NONE)
-            else:
-                entry = Entry(topic_key, asked, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            entries[topic_key, index] = entry
-    return list(entries.values())
+def asked_entries(request: FetchRequest) -> dict[EntryKey, Entry]:
+    """A partition that is asked for twice is answered once, by what was said last."""
+    return {
+        (topic_key, asked.partition): Entry(topic_key, asked)
+        for topic_key, partitions in request.topics
+        for asked in partitions
+    }
 
 
 def refuse_follower(node: "Node", request: FetchRequest, version: int) -> Answer:
     """No other node holds a replica of anything here; in Kafka's two ways of saying so."""
+    by_id = version >= TOPIC_IDS_SINCE
+    topics = node.topics.keyed(by_id=by_id)
     found: Evaluated = []
-    for entry in resolve_entries(node, request, version):
-        if entry.partition is None:
-            data, _ = entry.read(bytes_left=0, at_least_one=False, read_committed=False)
-        else:
+    for entry in asked_entries(request).values():
+        if entry.find(topics):
             knows_epoch = entry.asked.current_leader_epoch >= 0
             code = ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
             data = PartitionData(entry.asked.partition, code, -1, -1, -1, 0)
+        else:
+            data = entry.missing(topics, by_id=by_id)
         found.append((entry, data, None))
-    return encode_answer(found, version, session_id=0)
+    return encode_answer(found, version, session_id=NO_SESSION)

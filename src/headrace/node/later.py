@@ -12,15 +12,20 @@ _UNSET = object()
 class Later(Generic[T]):
     """Resolved once, watched by one."""
 
-    __slots__ = ("_value", "_watcher")
+    __slots__ = ("_value", "_watcher", "held_bytes", "hurry")
 
-    def __init__(self) -> None:
+    def __init__(self, *, hurry: Callable[[], None] | None = None, held_bytes: int = 0) -> None:
         self._value: object = _UNSET
         self._watcher: Callable[[T], None] | None = None
+        # Brings the value at once, for one who cannot wait any longer; None where it cannot come any sooner.
+        self.hurry = hurry
+        # About what the wait keeps in memory, for whoever keeps account of it.
+        self.held_bytes = held_bytes
 
     def resolve(self, value: T) -> None:
         assert self._value is _UNSET
         self._value = value
+        self.hurry = None
         if self._watcher is not None:
             self._watcher(value)
 
@@ -31,7 +36,7 @@ class Later(Generic[T]):
             watcher(self._value)  # type: ignore[arg-type]
 
     def map(self, change: Callable[[T], U]) -> "Later[U]":
-        changed: Later[U] = Later()
+        changed: Later[U] = Later(hurry=self.hurry, held_bytes=self.held_bytes)
         self.then(lambda value: changed.resolve(change(value)))
         return changed
 

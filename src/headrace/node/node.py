@@ -25,7 +25,8 @@ from headrace.node.apis import (
     unknown_api,
 )
 from headrace.node.configs import BrokerConfig, TopicConfig
-from headrace.node.fetching import FetchSessions, ParkedFetch
+from headrace.node.fetch_sessions import FetchSessions
+from headrace.node.fetching import Fetch
 from headrace.node.later import Later
 from headrace.node.meters import TICK_US
 from headrace.node.statistics import NodeStatistics
@@ -112,7 +113,7 @@ class Node:
         self.endpoints: dict[str, Endpoint] = {}
         self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots)
         self.collected = NodeStatistics(now_us=clock.mono_us())
-        self._woken: list[ParkedFetch] = []
+        self._woken: list[Fetch] = []
         self._producer_ids = range(0)
         self._is_checkpoint_due = False
         self._closing = False
@@ -195,6 +196,7 @@ class Node:
             epoch = max(epoch, log.epochs.latest) + epoch_bump
             partition = Partition(topic, index, log, leader_epoch=epoch, replicas=replicas)
             log.on_watermark = partial(self._watermark_moved, partition)
+            log.on_offline = partial(self._log_failed, partition)
             log.on_sealed = self._checkpoint_soon
             topic.partitions.append(partition)
             recoveries.append(recovery)
@@ -271,19 +273,24 @@ class Node:
         return framed(answer, api=api, version=version, correlation_id=correlation_id)
 
     def finish_turn(self) -> None:
-        """Answer the parked fetches that this turn woke. The shell calls it when a turn's requests are done."""
+        """Look again at the parked fetches that this turn woke. The shell calls it when a turn's requests are done."""
         while self._woken:
             woken, self._woken = self._woken, []
-            for parked in woken:
-                parked.complete_if_ready()
+            for fetch in woken:
+                fetch.look_again()
 
-    def wake(self, parked: ParkedFetch) -> None:
-        self._woken.append(parked)
+    def wake(self, fetch: Fetch) -> None:
+        self._woken.append(fetch)
 
     def _watermark_moved(self, partition: Partition) -> None:
         # The flush that moved it does not say how far in bytes; whoever waits looks again.
-        partition.notify(1 << 30)
+        partition.notify()
         self.finish_turn()
+
+    def _log_failed(self, partition: Partition) -> None:
+        self.events.error("log offline", partition=partition.log.directory, error=partition.log.offline)
+        # Readers are told, those too that have nothing to read.
+        partition.notify()
 
     # --- Topics ----------------------------------------------------------------------------------------------
 
@@ -337,7 +344,7 @@ class Node:
                 self.topics.remove(topic)
                 self.collected.forget_topic(topic.name)
                 for partition in topic.partitions:
-                    partition.notify(1 << 30)  # Parked readers learn that it is gone.
+                    partition.retire()
                 self._remove_folders(topic, lambda: deleted.resolve(None))
                 self.events.info("topic deleted", topic=topic.name)
                 self.finish_turn()
@@ -467,13 +474,19 @@ class Node:
     # --- Producer ids ----------------------------------------------------------------------------------------
 
     def next_producer_id(self) -> Later[int | ApiError]:
-        """An id never given before: blocks are written down before any id of them is handed out."""
+        """An id never given before: blocks are written down before any id of them is handed out.
+
+        Nor one that another broker gave to whoever wrote a log adopted here: its batches would be taken for retries.
+        """
         given: Later[int | ApiError] = Later()
         if self._producer_ids:
             given.resolve(self._take_producer_id())
             return given
         stored_next = self.store.read(PRODUCER_IDS)
-        first = int(stored_next.value) if stored_next else 0
+        first = max(
+            int(stored_next.value) if stored_next else 0,
+            max((log.producers.id_end for log in self.data.logs.values()), default=0),
+        )
         block = range(first, first + PRODUCER_ID_BLOCK)
 
         def stored(error: HeadraceError | None) -> None:
@@ -549,14 +562,14 @@ class Node:
         try:
             return partition.log.drop_expired(now_ms=now_ms)
         except StorageError as error:
-            self._take_offline(partition, error)
+            partition.log.fail(error)
             return []
 
     def _delete_segments(self, partition: Partition, segments: list[Segment]) -> None:
         try:
             files = [file for segment in segments for file in segment.doomed_files()]
         except StorageError as error:
-            self._take_offline(partition, error)
+            partition.log.fail(error)
             return
         self.events.info("segments expired", partition=partition.log.directory, segments=len(segments))
 
@@ -566,10 +579,6 @@ class Node:
         # Readers under way still hold spans of these files.
         delay_us = partition.topic.config.file_delete_delay_ms * 1000
         self.timers.at(self.clock.mono_us() + delay_us, remove)
-
-    def _take_offline(self, partition: Partition, error: StorageError) -> None:
-        partition.log.fail(error)
-        self.events.error("log offline", partition=partition.log.directory, error=error)
 
     def _expire_producers(self) -> None:
         now_ms = self.clock.wall_ms()

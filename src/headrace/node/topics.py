@@ -23,10 +23,20 @@ UNKNOWN_EPOCH: Final = -1
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
-class Watcher(Protocol):
-    """Wants to know when more of a partition becomes visible."""
+# More than anybody waits for: whoever is told of so much looks again.
+MANY_BYTES: Final = 1 << 62
 
-    def on_visible(self, grown_bytes: int) -> None: ...
+
+class Watcher(Protocol):
+    """Wants to know what becomes of a partition."""
+
+    def on_visible(self, grown_bytes: int) -> None:
+        """More can be read, or something else can: nought where it is nothing to wake up for."""
+        ...
+
+    def on_gone(self) -> None:
+        """The partition was deleted; this is the last that is heard of it."""
+        ...
 
 
 class Partition:
@@ -45,9 +55,16 @@ class Partition:
         self.watchers: dict[Watcher, None] = {}
         self.flush_timer_armed = False
 
-    def notify(self, grown_bytes: int) -> None:
+    def notify(self, grown_bytes: int = MANY_BYTES) -> None:
         for watcher in tuple(self.watchers):
             watcher.on_visible(grown_bytes)
+
+    def retire(self) -> None:
+        """It was deleted: what its log still has to say concerns nobody."""
+        self.log.on_watermark = self.log.on_offline = _ignore
+        watchers, self.watchers = self.watchers, {}
+        for watcher in watchers:
+            watcher.on_gone()
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Fence a client that knows another leader epoch."""
@@ -56,6 +73,10 @@ class Partition:
         if current_leader_epoch < self.leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+def _ignore() -> None:
+    pass
 
 
 class Topic:
@@ -113,13 +134,12 @@ def parse_topic_record(text: str) -> TopicRecord:
 class Topics:
     """Lookup by name, by the name's bytes as they stand in a frame, and by id."""
 
-    __slots__ = ("_by_key", "_by_name")
+    __slots__ = ("_by_id", "_by_name", "_by_name_bytes")
 
     def __init__(self) -> None:
         self._by_name: dict[str, Topic] = {}
-        # Both spellings in one dictionary. An id is random bytes of which some are almost surely not legal in a
-        # name; `add` would notice the one that is.
-        self._by_key: dict[bytes, Topic] = {}
+        self._by_name_bytes: dict[bytes, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -128,26 +148,26 @@ class Topics:
         return iter(self._by_name.values())
 
     def add(self, topic: Topic) -> None:
-        assert topic.name_bytes not in self._by_key
-        assert topic.id not in self._by_key
+        assert topic.name not in self._by_name
+        assert topic.id not in self._by_id
         self._by_name[topic.name] = topic
-        self._by_key[topic.name_bytes] = topic
-        self._by_key[topic.id] = topic
+        self._by_name_bytes[topic.name_bytes] = topic
+        self._by_id[topic.id] = topic
 
     def remove(self, topic: Topic) -> None:
         del self._by_name[topic.name]
-        del self._by_key[topic.name_bytes]
-        del self._by_key[topic.id]
+        del self._by_name_bytes[topic.name_bytes]
+        del self._by_id[topic.id]
 
     def named(self, name: str) -> Topic | None:
         return self._by_name.get(name)
 
     def with_id(self, topic_id: bytes) -> Topic | None:
-        return self._by_key.get(topic_id) if len(topic_id) == 16 else None
+        return self._by_id.get(topic_id)
 
-    def with_key(self, key: bytes) -> Topic | None:
-        """By whatever a Produce or Fetch frame names topics with."""
-        return self._by_key.get(key)
+    def keyed(self, *, by_id: bool) -> Mapping[bytes, Topic]:
+        """By the bytes that a Produce or Fetch frame names topics with."""
+        return self._by_id if by_id else self._by_name_bytes
 
     def partition(self, name: str, index: int) -> Partition:
         """The partition, or the error a client expects."""

@@ -137,6 +137,8 @@ class PartitionLog:
         # Set by the owner: told when the high watermark moves outside an append, and when sealed segments are on disk.
         self.on_watermark: Callable[[], None] = lambda: None
         self.on_sealed: Callable[[], None] = lambda: None
+        # And when an error takes the log offline.
+        self.on_offline: Callable[[], None] = lambda: None
         self._active.resume()
         self._take_config(config)
         # The visible end: offset, and where that is. Readers never pass it.
@@ -253,6 +255,7 @@ class PartitionLog:
         """Take the log offline: after an I/O error nobody knows what the disk holds."""
         if self.offline is None:
             self.offline = error
+            self.on_offline()
 
     def _take_config(self, config: LogConfig) -> None:
         self.config = config

@@ -1,7 +1,8 @@
 """Produce, versions 3 to 13; advertised from 0, as Kafka does for librdkafka's sake.
 
 Ignored: the timeout (one node has nobody to wait for; a flush is waited out), and the transactional id, since
-transactions are not served: a transactional batch is refused.
+transactions are not served: a transactional batch is refused. `min.insync.replicas` asks for no more than the
+replicas that a partition has, as in Kafka, so one node always has enough.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -11,16 +12,25 @@ from headrace.node.apis import Answer, Api, Call
 from headrace.node.later import Later
 from headrace.node.topics import Partition, Topic
 from headrace.protocol import produce as wire
-from headrace.protocol.batch import TRANSACTIONAL
+from headrace.protocol.batch import LENGTH_END, TRANSACTIONAL
 from headrace.protocol.messages import produce as messages
 from headrace.protocol.produce import PartitionAnswer
-from headrace.storage.admission import admit
+from headrace.storage.admission import Unreadable, admit, refuse_keyless
 from headrace.storage.log import Appended, Duplicate
 
 if TYPE_CHECKING:
     from headrace.node.node import Node
 
 LONG_MAX: Final = 2**63 - 1
+_UNASKED: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+    }
+)
 Answers = list[wire.TopicAnswers]
 
 
@@ -58,10 +68,13 @@ def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> An
     _, acks, _, topics = wire.parse_produce(frame, position, version)
     now_ms = node.clock.wall_ms()
     answers: Answers = []
+    keyed = node.topics.keyed(by_id=version >= wire.TOPIC_IDS_SINCE)
     waiting: _FlushWait | None = None
     failed = False
     for topic_key, partitions in topics:
-        topic = node.topics.with_key(topic_key)
+        if not partitions:
+            continue
+        topic = keyed.get(topic_key)
         rows: list[PartitionAnswer] = []
         answers.append((topic_key, rows))
         for index, records in partitions:
@@ -72,7 +85,7 @@ def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> An
                 written = _append(node, partition, records, version=version, acks=acks, now_ms=now_ms)
             except ApiError as error:
                 failed = True
-                rows.append(_failed(index, error))
+                rows.append(_failed(index, error, topic))
                 continue
             log = partition.log
             rows.append((index, 0, written.base_offset, written.append_time_ms, log.start_offset, None))
@@ -101,7 +114,7 @@ def _append(
     topic = partition.topic
     config = topic.config
     if records is None:
-        raise ApiError(ErrorCode.INVALID_RECORD, "Produce requests must have records for every partition")
+        raise Unreadable(ErrorCode.INVALID_RECORD, "Produce requests must have records for every partition")
     header = admit(
         records,
         produce_version=version,
@@ -110,16 +123,19 @@ def _append(
         timestamp_min=now_ms - config.message_timestamp_before_max_ms,
     )
     if header.attributes & TRANSACTIONAL:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not served by this node.")
-    if acks == -1 and config.min_insync_replicas > len(partition.replicas):
-        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        raise Unreadable(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not served by this node."
+        )
+    if len(records) != LENGTH_END + header.batch_length:
+        records = records[: LENGTH_END + header.batch_length]
+    if config.compacts:
+        refuse_keyless(records)
     log = partition.log
     try:
         written = log.append(records, header, now_ms=now_ms, leader_epoch=partition.leader_epoch)
     except DiskFull as error:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"No room on the disk: {error}") from error
     except StorageError as error:
-        node.events.error("log offline", partition=log.directory, error=error)
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
     if isinstance(written, Appended):
         topic.traffic.messages_in(header.record_count, len(records))
@@ -139,8 +155,12 @@ def _missing(topic: Topic | None, version: int) -> ApiError:
     return ApiError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _failed(index: int, error: ApiError) -> PartitionAnswer:
-    return index, error.code, -1, -1, -1, error.message
+def _failed(index: int, error: ApiError, topic: Topic | None = None) -> PartitionAnswer:
+    # As in Kafka, a log that was asked and refused tells where it begins; one that was not asked does not.
+    start_offset = -1
+    if topic is not None and error.code not in _UNASKED and not isinstance(error, Unreadable):
+        start_offset = topic.partitions[index].log.start_offset
+    return index, error.code, -1, -1, start_offset, error.message
 
 
 def _encode(answers: Answers, version: int) -> Answer:
