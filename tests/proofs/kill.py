@@ -5,6 +5,9 @@ flushed when the system likes, flushed before it is shown. In every round two id
 them, one that lives as long as the data and one that is new; somewhere on the way the node is killed, sometimes again
 while it recovers, and the producers carry on with its successor. Then everything is read back.
 
+The kernel seldom lets a kill cut a write short, so in some rounds the beginning of a batch is put behind the last one,
+as if it had.
+
 A round is rerun with those before it in its slice, because they share a data directory. The seed decides what is sent
 and where the kill is aimed; the operating system decides exactly where it strikes.
 """
@@ -23,6 +26,7 @@ from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, TopicPartition
 
+from headrace.protocol.batch import whole_batches, write_placement
 from headrace.testing.node_process import NodeProcess
 from tests.oracle.toolbox import ToolMissing
 from tests.proofs.ledger import Anomaly, Ledger, Place
@@ -73,7 +77,7 @@ class _Kills:
         self._writer_numbers = itertools.count()
         self._lasting: Writer | None = None
         self._counts: Facts = dict.fromkeys(
-            ("kills_at_any_moment", "kills_inside_a_call", "kills_while_starting", "clean_stops"), 0
+            ("kills_at_any_moment", "kills_inside_a_call", "kills_while_starting", "writes_cut_short", "clean_stops"), 0
         )
         self._messages_seen = 0
         self._start_s_max = 0.0
@@ -93,6 +97,8 @@ class _Kills:
             epochs = leader_epochs(wire, list(TOPICS))
         with _Reader(self.node.bootstrap, self._readings) as reader:
             self._send_and_kill(chance, writers, load)
+            if chance.random() < 0.4:
+                self._tear(chance)
             if chance.random() < 0.25:
                 self.node.launch()
                 time.sleep(chance.uniform(0.02, 0.6))
@@ -139,6 +145,22 @@ class _Kills:
         with Tracer(self.node.pid, f"{call}:signal=SIGKILL:when={which}", output=self._trace):
             yield
 
+    def _tear(self, chance: random.Random) -> None:
+        """Leave of the next batch what a write that was cut short would have left."""
+        for place in chance.sample(PLACES, 2):
+            segment = max((self.node.data / str(place)).glob("*.log"))
+            content = segment.read_bytes()
+            found = list(whole_batches(content))
+            if found:
+                position, header = found[-1]
+                batch = bytearray(content[position : position + header.size_bytes])
+                write_placement(
+                    memoryview(batch), base_offset=header.last_offset + 1, leader_epoch=header.leader_epoch
+                )
+                with segment.open("ab") as file:
+                    file.write(batch[: chance.randrange(1, len(batch))])
+                self._counts["writes_cut_short"] += 1
+
     def _verify(self, epochs: dict[Place, int], reader: "_Reader") -> None:
         shown = self._ledger.count_sent()
         with connect(self.node) as wire:
@@ -178,7 +200,7 @@ class _Kills:
         return Writer(next(self._writer_numbers), self.node.bootstrap, self._ledger, settings)
 
     def count_torn_tails(self) -> None:
-        """Whether kills struck inside a write, too."""
+        """What the nodes found of them; a few more, where kills struck inside a write themselves."""
         self._torn_tails = self.node.log_text().count("log recovered")
 
     def facts(self) -> Facts:

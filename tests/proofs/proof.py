@@ -77,6 +77,6 @@ class Proof:
         """The share that CI runs on that day. Over enough days every unit has its turn."""
         if self.slice_units is None:
             return range(self.ci)
-        first = day.toordinal() * self.ci % self.total
-        first = min(first, self.total - self.ci)
+        shares = -(-self.total // self.ci)
+        first = min(day.toordinal() % shares * self.ci, self.total - self.ci)
         return range(first, first + self.ci)

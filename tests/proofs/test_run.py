@@ -1,0 +1,195 @@
+"""The table, the shares, progress that survives an interruption, pages, and what a failure prints."""
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.oracle.toolbox import ToolMissing
+from tests.proofs import result, run
+from tests.proofs.proof import Facts, Proof, Slice, merge_facts
+from tests.proofs.standing import Standing, load_standing, save_standing
+
+HOST = {"host": "a host"}
+
+
+class Counting:
+    """A proof of nothing, whose units are counted; one of them can be made to fail."""
+
+    def __init__(self, *, slice_units: int | None = 4, fails_at: int | None = None) -> None:
+        self.slices: list[range] = []
+        self.fails_at = fails_at
+        self.proof = Proof(
+            name="counting",
+            promise="It counts.",
+            unit="numbers",
+            total=10,
+            ci=3,
+            slice_units=slice_units,
+            run=self.run,
+        )
+
+    def run(self, work: Slice) -> Facts:
+        self.slices.append(work.units)
+        for unit in work.each():
+            assert unit != self.fails_at, f"{unit} does not count"
+        return {"counted": len(work.units), "highest_max": work.units[-1]}
+
+
+@pytest.fixture
+def proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Progress and pages go into a directory of the test's own."""
+    monkeypatch.setattr(run, "DIRECTORY", tmp_path / "cache")
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.setattr(result, "PAGES", tmp_path / "pages")
+    monkeypatch.setattr(run, "commit", lambda: "abc")
+    monkeypatch.setattr(run, "is_dirty", lambda: False)
+    return tmp_path
+
+
+def call(counting: Counting, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(run, "PROOFS", (counting.proof,))
+    return run.main(["--only", "counting", *arguments])
+
+
+def test_every_proof_has_a_name_of_its_own_and_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len({proof.name for proof in run.PROOFS}) == len(run.PROOFS)
+    assert run.main(["--list"]) == 0
+    printed = capsys.readouterr().out
+    assert all(proof.name in printed for proof in run.PROOFS)
+
+
+@pytest.mark.parametrize("proof", run.PROOFS, ids=lambda proof: proof.name)
+def test_over_the_days_every_unit_has_its_turn_in_ci(proof: Proof) -> None:
+    if proof.slice_units is None:
+        return
+    first = datetime.date(2026, 1, 1)
+    days = -(-proof.total // proof.ci)
+    seen: set[int] = set()
+    for day in range(days):
+        units = proof.units_of_day(first + datetime.timedelta(days=day))
+        assert len(units) == proof.ci
+        seen.update(units)
+    assert seen == set(range(proof.total))
+
+
+def test_slices_are_cut_at_the_same_units_wherever_one_begins() -> None:
+    proof = Counting().proof
+    assert list(proof.slices(range(10))) == [range(4), range(4, 8), range(8, 10)]
+    assert list(proof.slices(range(3, 6))) == [range(3, 4), range(4, 6)]
+    assert list(Counting(slice_units=None).proof.slices(range(10))) == [range(10)]
+
+
+def test_counts_add_up_and_bounds_stay_bounds() -> None:
+    merged = merge_facts({"kills": 2, "wait_s_max": 3.0, "share_min": 0.5}, {"kills": 3, "wait_s_max": 1.0, "new": 1})
+    assert merged == {"kills": 5, "wait_s_max": 3.0, "share_min": 0.5, "new": 1}
+    assert merge_facts({"share_min": 0.5}, {"share_min": 0.25}) == {"share_min": 0.25}
+
+
+def test_progress_belongs_to_its_commit(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "counting.json"
+    standing = Standing("abc")
+    standing.add(4, {"counted": 4}, seconds=1.5, is_dirty=True)
+    save_standing(path, standing)
+    assert load_standing(path, commit="abc") == standing
+    assert load_standing(path, commit="def") == Standing("def")
+    assert load_standing(path, commit="def", keep=True) == standing
+    path.write_text("{torn")
+    assert load_standing(path, commit="abc") == Standing("abc")
+
+
+def test_an_interrupted_proof_goes_on_where_it_was(proofs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = Counting(fails_at=6)
+    assert call(failing, monkeypatch) == 1
+    mended = Counting()
+    assert call(mended, monkeypatch) == 0
+    assert mended.slices == [range(4, 8), range(8, 10)]
+    (page,) = (proofs / "pages").iterdir()
+    assert page.name.endswith("-counting.md")
+    assert "| counted | 10 |" in page.read_text()
+    assert "| highest max | 9 |" in page.read_text()
+
+    again = Counting()
+    assert call(again, monkeypatch) == 0
+    assert again.slices == []
+    assert call(again, monkeypatch, "--fresh") == 0
+    assert again.slices == [range(4), range(4, 8), range(8, 10)]
+
+
+def test_another_commit_starts_afresh(proofs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call(Counting(fails_at=6), monkeypatch)
+    monkeypatch.setattr(run, "commit", lambda: "def")
+    mended = Counting()
+    assert call(mended, monkeypatch) == 0
+    assert mended.slices[0] == range(4)
+
+
+def test_a_failure_says_which_unit_and_how_to_run_it_again(
+    proofs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(Counting(fails_at=6), monkeypatch, "--units", "5-9") == 1
+    printed = capsys.readouterr().out
+    assert "counting FAILED at 6" in printed
+    assert "6 does not count" in printed
+    assert "python -m tests.proofs.run --only counting --units 5-6" in printed
+    assert not (proofs / "pages").exists()
+
+
+def test_a_share_leaves_no_page_and_no_progress(proofs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counting = Counting()
+    assert call(counting, monkeypatch, "--ci") == 0
+    assert sum(map(len, counting.slices)) == 3
+    assert not (proofs / "pages").exists()
+    assert not list(proofs.glob("cache/*.json"))
+    assert not list(proofs.glob("cache/work/*"))
+
+
+@pytest.mark.parametrize(
+    ("required", "arguments", "status"), [(False, ["--ci"], 0), (True, ["--ci"], 1), (False, [], 1)]
+)
+def test_a_missing_tool_is_never_silent(
+    proofs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    required: bool,
+    arguments: list[str],
+    status: int,
+) -> None:
+    def no_tool() -> None:
+        raise ToolMissing("anvil is not installed")
+
+    counting = Counting()
+    lacking = Proof(
+        name="counting", promise="", unit="numbers", total=1, ci=1, run=counting.run, check_tools=no_tool
+    )
+    monkeypatch.setattr(run, "PROOFS", (lacking,))
+    monkeypatch.setattr(run, "REQUIRE_ALL", required)
+    assert run.main(["--only", "counting", *arguments]) == status
+    assert "left out, because anvil is not installed" in capsys.readouterr().out
+    assert counting.slices == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--only", "nothing"],
+        ["--only", "kill", "--units", "5-4"],
+        ["--only", "kill", "--units", "199-200"],
+        ["--only", "kill", "--units", "some"],
+        ["--units", "1"],
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        run.parse_arguments(arguments)
+
+
+def test_a_page_owns_up_to_changes_that_are_in_no_commit() -> None:
+    standing = Standing("abc", is_dirty=True, units_done=10, seconds=3725, facts={"wait_s_max": 0.25, "bytes": 12345})
+    text = result.page(Counting().proof, standing, day=datetime.date(2026, 1, 2), host=HOST)
+    assert "# counting, 2026-01-02" in text
+    assert "| commit | `abc`, with changes that are not in it |" in text
+    assert "| took | 1 h 02 min |" in text
+    assert "| wait s max | 0.250 |" in text
+    assert "| bytes | 12,345 |" in text
+    assert "python -m tests.proofs.run --only counting --units 0-3" in text
