@@ -62,6 +62,11 @@ class Producers:
     def __len__(self) -> int:
         return len(self._by_id)
 
+    @property
+    def id_end(self) -> int:
+        """Above every id remembered."""
+        return max(self._by_id, default=-1) + 1
+
     def check(
         self, *, producer_id: int, producer_epoch: int, base_sequence: int, last_sequence: int
     ) -> WrittenBatch | None:

@@ -6,6 +6,7 @@ import pytest
 
 from headrace.errors import ErrorCode
 from headrace.node.node import PRODUCER_ID_BLOCK
+from headrace.protocol.records import Record, encode_batch
 from headrace.sim.disk import Operation, Survival
 from tests.unit.node.driven_node import TIMESTAMP_MS, DrivenNode, Message
 
@@ -248,6 +249,21 @@ class TestInitProducerId:
         sent = [node.send("InitProducerId", 4, {"transactional_id": None}) for _ in range(3)]
         ids = {node.receive("InitProducerId", 4, answer)["producer_id"] for answer in sent}
         assert len(ids) == 3
+
+    def test_an_id_in_a_log_written_elsewhere_is_not_given_again(self) -> None:
+        node = DrivenNode()
+        node.create("brought")
+        batch = encode_batch(
+            [Record(key=b"key", value=b"value", timestamp_ms=TIMESTAMP_MS)],
+            producer_id=5000,
+            producer_epoch=0,
+            base_sequence=0,
+        )
+        partitions = [{"index": 0, "records": batch}]
+        topics = [{"name": "brought", "partition_data": partitions}]
+        node.ask("Produce", 9, acks=-1, timeout_ms=1000, topic_data=topics)
+        node.restart()
+        assert self.ask(node) == (0, 5001, 0)
 
     def test_a_producer_that_has_an_id_gets_a_new_one(self) -> None:
         code, producer_id, epoch = self.ask(DrivenNode(), producer_id=77, producer_epoch=3)
