@@ -39,6 +39,11 @@ _ON_DEMAND = (
 )
 _OTHER_NAMES = "A node describes the settings that it has. Kafka has more, and not ours."
 
+_UNOPENED = (
+    "Kafka opens every batch and checks or mends what is inside. The node checks the header and the CRC, and keeps the "
+    "batch as its producer made it: a client that writes nonsense under a right CRC harms its own readers alone."
+)
+
 ACCEPTED: tuple[Accepted, ...] = (
     # What is told about the node itself.
     Accepted(case="ApiVersions/*", field="api_keys[*]", reason="What is not served is not advertised."),
@@ -124,6 +129,78 @@ ACCEPTED: tuple[Accepted, ...] = (
     Accepted(case="DescribeTopicPartitions/illegal empty name", field="topics[*", reason=_KAFKA_TRIPS),
     # Offsets.
     Accepted(case="ListOffsets/isolation level 2", field="*error_code", reason=_KAFKA_TRIPS),
+    # Reading.
+    *(
+        Accepted(case=case, field="*", reason="Kafka fails inside; the node takes a negative limit for none at all.")
+        for case in ("Fetch/negative bytes of a partition", "Fetch/negative bytes in all")
+    ),
+    Accepted(
+        case="Fetch/isolation level *",
+        field="*",
+        reason="Kafka fails inside; the node takes an unknown isolation level for read uncommitted.",
+    ),
+    *(
+        Accepted(
+            case=case,
+            field="responses[*].records[*]",
+            reason="Where a limit falls inside a batch, Kafka sends the beginning of it, which no client can use. The "
+            "node stops before it where it knows where that is.",
+        )
+        for case in (
+            "Fetch/a batch and a half of a partition",
+            "Fetch/fifteen thousand bytes in all over two partitions",
+        )
+    ),
+    # Writing.
+    Accepted(
+        case="Produce/*",
+        field="*error_message",
+        reason="The node says what is wrong, where Kafka mostly gives the code alone.",
+    ),
+    *(
+        Accepted(case=case, field="*partition_responses[0].*", reason=_KAFKA_TRIPS)
+        for case in ("Produce/batch length enormous", "Produce/codec 5", "Produce/codec 7")
+    ),
+    Accepted(case="Produce/no records (null)", field="*", reason="Kafka never answers this request."),
+    *(
+        Accepted(case=f"Produce/{case}", field="*", reason=_UNOPENED)
+        for case in (
+            "attribute of broker timestamps set by the client",
+            "* payload*",
+            "record longer than the batch",
+            "record shorter than it says",
+            "bytes after the last record",
+            "compressed record offset deltas with a gap",
+            "timestamp -5",
+            "max timestamp too low",
+            "max timestamp too high",
+        )
+    ),
+    Accepted(case="Produce/*", field="*record_errors[*]", reason=_UNOPENED),
+    *(
+        Accepted(
+            case=f"Produce/{case}",
+            field="*",
+            reason="Batches are kept in the codec that their producer chose, whatever `compression.type` says.",
+        )
+        for case in ("topic compression gzip", "topic uncompressed, batch compressed")
+    ),
+    Accepted(
+        case="Produce/a partition twice",
+        field="*",
+        reason="Kafka writes the last batch and loses the others without a word; the node writes and answers them all.",
+    ),
+    Accepted(
+        case="Produce/a topic twice",
+        field="*responses[*",
+        reason="Kafka puts both together; the node answers them as they came.",
+    ),
+    Accepted(
+        case="Produce/sequence repeated*",
+        field="*log_append_time_ms",
+        reason="For a batch that was written before, Kafka tells its largest timestamp as the time of writing, even "
+        "where the broker stamps nothing.",
+    ),
 )
 
 

@@ -1,5 +1,6 @@
 """Request bodies that the tables share, and the topics that every case may read."""
 
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -131,7 +132,9 @@ def fill_shared_topics(broker: Broker) -> None:
     _append(broker, DATA, 1, [batch(3), batch(3), batch(3)])
     _append(broker, LARGE, 0, large)
     _append(broker, LARGE, 1, large)
-    _append(broker, STAMPED, 0, [batch(2), batch(2, codec="gzip")])
+    _append(broker, STAMPED, 0, [batch(2)])
+    time.sleep(0.005)  # The second batch must have the later stamp.
+    _append(broker, STAMPED, 0, [batch(2, codec="gzip")])
     cut = {"name": DATA, "partitions": [{"partition_index": 1, "offset": 4}]}
     answer = broker.connection.call("DeleteRecords", 2, {"topics": [cut], "timeout_ms": 5000})
     assert answer["topics"][0]["partitions"][0]["low_watermark"] == 4, answer

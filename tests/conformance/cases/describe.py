@@ -138,7 +138,8 @@ CASES += [
     _partitions("unknown topic", "$topic"),
     _partitions("unknown beside a known topic", DATA, "nowhere"),
     *(_partitions(f"illegal {name}", bad) for name, bad in ILLEGAL_NAMES.items()),
-    _partitions("all topics"),
+    # Those before are the topics of other cases, of which there may be any number.
+    _partitions("all topics from a name on", cursor=_cursor("shared-", 0)),
     _partitions("limit of two", DATA, LARGE, response_partition_limit=2),
     _partitions("limit of three, a whole topic", DATA, LARGE, response_partition_limit=3),
     _partitions("limit of four", LARGE, DATA, response_partition_limit=4),
