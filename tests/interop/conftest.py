@@ -1,0 +1,60 @@
+"""The two brokers, each started once; the same tests run against both."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from tests.interop.exchange import Exchange
+from tests.oracle.kafka import ApacheKafka, java_command
+from tests.oracle.subject import Headrace
+from tests.oracle.toolbox import ToolMissing, without_tool
+
+# Records with timestamps of long ago must outlive the run.
+PROPERTIES = {"log.retention.ms": "-1"}
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def topic_name() -> str:
+    """A name that no other test uses."""
+    return f"topic-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def apache() -> Iterator[ApacheKafka]:
+    """Apache Kafka, running; a test that stops it starts it again."""
+    try:
+        java_command()
+    except ToolMissing as missing:
+        without_tool(missing)
+    with ApacheKafka.temporary(properties=PROPERTIES) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def headrace() -> Iterator[Headrace]:
+    broker = Headrace.temporary(properties=PROPERTIES)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.discard()
+
+
+@pytest.fixture(scope="session")
+def apache_exchange(apache: ApacheKafka) -> Exchange:
+    return Exchange(apache)
+
+
+@pytest.fixture(scope="session")
+def headrace_exchange(headrace: Headrace) -> Exchange:
+    return Exchange(headrace)
+
+
+@pytest.fixture(params=["headrace", "apache"])
+def exchange(request: pytest.FixtureRequest) -> Exchange:
+    """Not itself of session scope: pytest would start and stop brokers as the random order goes to and fro."""
+    found: Exchange = request.getfixturevalue(f"{request.param}_exchange")
+    return found
