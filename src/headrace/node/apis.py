@@ -70,6 +70,8 @@ class Api(NamedTuple):
 
 _FRAME: Final = Struct(">ii")
 _FRAME_TAGGED: Final = Struct(">iib")
+# About what a request takes once it is decoded: an item of a few bytes becomes a dict with its strings.
+_DECODED_BYTES_PER_BYTE: Final = 32
 API_VERSIONS_KEY: Final = 18
 # Stands for every version of ApiVersions that we do not know.
 API_VERSIONS_UNKNOWN: Final = -1
@@ -99,7 +101,9 @@ def handle_message(api: Api, node: "Node", frame: memoryview, position: int, cal
     request = api.messages.request.decode(frame[position:], call.version)
     response = api.handle(node, request, call)
     if isinstance(response, Later):
-        return response.map(lambda message: answer_of(api, message, call.version))
+        answer = response.map(lambda message: answer_of(api, message, call.version))
+        answer.held_bytes = len(frame) * _DECODED_BYTES_PER_BYTE
+        return answer
     return answer_of(api, response, call.version)
 
 

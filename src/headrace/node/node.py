@@ -120,8 +120,8 @@ class Node:
 
     # --- Starting and stopping -------------------------------------------------------------------------------
 
-    def start(self) -> Later[Loaded]:
-        """Open everything. Resolved once what a restart changes (leader epochs) is durable."""
+    def start(self) -> Later[Loaded | HeadraceError]:
+        """Open everything. Resolved once what a restart changes (leader epochs) is durable, or cannot be."""
         self.data.begin()
         self._apply_broker_overrides()
         records = {TopicName(name): parse_topic_record(text) for name, text in self.store.children(TOPICS)}
@@ -143,19 +143,13 @@ class Node:
         if deleted and self._try("deletion not settled", self.data.checkpoint):
             operations += [Delete(DELETING + name) for name in deleted]
         self._schedule_upkeep()
-        loaded: Later[Loaded] = Later()
-        result = Loaded(len(self.topics), self.topics.partition_count(), self.data.clean, bytes_scanned, bytes_cut)
-
-        def stored_then(error: HeadraceError | None) -> None:
-            if error is not None:
-                raise error
-            loaded.resolve(result)
-
+        started: Later[Loaded | HeadraceError] = Later()
+        loaded = Loaded(len(self.topics), self.topics.partition_count(), self.data.clean, bytes_scanned, bytes_cut)
         if operations:
-            self.store.multi_then(operations, stored_then)
+            self.store.multi_then(operations, lambda error: started.resolve(error or loaded))
         else:
-            loaded.resolve(result)
-        return loaded
+            started.resolve(loaded)
+        return started
 
     def _finish_deletions(self) -> list[str]:
         """Remove what a crash kept from being removed; the topics whose deletion is then over."""
@@ -556,6 +550,7 @@ class Node:
             self._try("start offsets not written", self.data.checkpoint)
             for partition, segments in dropped:
                 if segments:
+                    partition.notify(0)  # Readers are told where the log starts, when they are next told something.
                     self._delete_segments(partition, segments)
 
     def _drop_expired(self, partition: Partition, now_ms: int) -> list[Segment]:

@@ -4,20 +4,24 @@ Sockets are handled here, without transports: one scratch buffer serves every co
 they were received, and records leave by `sendfile` straight from the page cache. A connection costs a few hundred
 bytes while it is idle.
 
-Backpressure is exact: a connection is not read while too much of it is unanswered or unsent, nor while the node's
-memory budget is spent.
+Backpressure is exact: a connection is not read while too much of it is unanswered or unsent, nor while it holds some
+of a memory budget that is spent. What it takes of a turn is bounded; whole frames that came beyond that wait.
+
+This is also the supervisor: what goes wrong on a connection costs that connection. Only a broken assertion, which says
+that nobody knows any more what the node is doing, goes on to the loop and ends the process.
 """
 
 import mmap
 import os
 import socket
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
-from headrace.errors import HeadraceError, ProtocolError
+from headrace.errors import ProtocolError, StorageError
 from headrace.node.apis import Client, Parts
 from headrace.node.later import Later
 from headrace.server.disk import SystemFile
@@ -27,14 +31,19 @@ if TYPE_CHECKING:
 
 _SIZE: Final = Struct(">i")
 # Answers that wait for their turn on one connection; a client with more in flight is not read.
-_PENDING_MAX: Final = 128
+PENDING_MAX: Final = 128
+# What waiting for one takes, beside what the wait itself says.
+_SLOT_BYTES: Final = 1024
+# How long one connection may handle frames while others wait: beyond it, the rest have the next turn.
+_TURN_US_MAX: Final = 5_000
 # Records shorter than this are copied behind their header: one system call instead of two.
 SENDFILE_BYTES_MIN: Final = 16 << 10
 # What one turn may send on one connection, so that others get theirs.
 _TURN_BYTES_MAX: Final = 1 << 20
 # A range that must be read from the device goes in pieces, and the helper reads ahead of us.
 _COLD_CHUNK_BYTES: Final = 256 << 10
-_READ_AHEAD_BYTES: Final = 1 << 20
+_READ_AHEAD_BYTES_MIN: Final = 1 << 20
+_READ_AHEAD_BYTES_MAX: Final = 4 << 20
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 _HAS_SENDFILE: Final = hasattr(os, "sendfile")
 # What is gathered for one call; the socket's buffer takes about this much anyway.
@@ -44,32 +53,42 @@ _GATHER_BYTES_MAX: Final = 128 << 10
 class _Slot:
     """The place of one answer in the order of requests."""
 
-    __slots__ = ("key", "parked_us", "parts")
+    __slots__ = ("held_bytes", "hurry", "key", "parked_us", "parts")
 
     def __init__(self, key: int, parked_us: int) -> None:
         self.key = key
-        self.parts: Parts | None = None
         self.parked_us = parked_us
+        self.parts: Parts | None = None
+        self.hurry: Callable[[], None] | None = None
+        # Of the memory budget: first for the wait, then for the answer.
+        self.held_bytes = 0
 
 
 class Connection:
     __slots__ = (
+        "_backlog",
         "_buffer",
-        "_claimed",
+        "_claimed_bytes",
+        "_ended_us",
         "_filled",
         "_frame_bytes_max",
         "_frame_size",
+        "_has_ended",
         "_head",
+        "_held_bytes",
+        "_is_queued",
         "_is_reading",
+        "_is_short",
+        "_is_warm",
         "_is_writing",
         "_out",
-        "_out_bytes",
         "_pending",
         "_queued_total",
         "_readable_us",
         "_sent_total",
         "_shell",
         "_socket",
+        "_turn_us",
         "_unsent",
         "_view",
         "_warming",
@@ -86,127 +105,144 @@ class Connection:
         self.closed = False
         self.requests = 0
         self.last_progress_us = shell.clock.mono_us()
-        # Until a first good request, a stranger gets little room.
-        self._frame_bytes_max = shell.first_frame_bytes_max
+        # Input: the beginning of a length, a frame that is being received, or whole frames that wait for their turn;
+        # and what of the memory budget they have claimed.
         self._head = b""
         self._buffer: mmap.mmap | None = None
         self._view: memoryview | None = None
         self._frame_size = 0
         self._filled = 0
-        self._claimed = 0
+        self._backlog: memoryview | None = None
+        self._claimed_bytes = 0
+        # Until a first good request, a stranger gets little room.
+        self._frame_bytes_max = shell.first_frame_bytes_max
+        # Output: answers that wait for a value or for those before them, then what is to be sent; and what of the
+        # memory budget they hold.
         self._pending: deque[_Slot] = deque()
         self._out: deque[bytes | tuple[SystemFile, int, int]] = deque()
-        self._out_bytes = 0
+        self._held_bytes = 0
         # Where each answer ends in all that was ever queued here: total, size, API key, when it was ready.
         self._unsent: deque[tuple[int, int, int, int]] = deque()
         self._queued_total = 0
         self._sent_total = 0
-        self._readable_us = 0
+        self._readable_us = self._turn_us = self._ended_us = 0
         self._is_reading = False
+        self._is_queued = False
+        self._is_short = False
         self._is_writing = False
         self._warming = False
-        self._resume_reading()
+        self._is_warm = False
+        self._has_ended = False
+        self._settle_input()
 
     # --- Reading ---------------------------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
         shell = self._shell
-        self._readable_us = monotonic_ns() // 1000
+        self._readable_us = self._turn_us = self.last_progress_us = monotonic_ns() // 1000
         try:
             if self._view is not None:
-                self._receive_rest(shell)
-            else:
-                size = self._socket.recv_into(shell.scratch)
-                if size == 0:
-                    self.close()
-                    return
+                self._receive_rest(self._view)
+            elif size := self._socket.recv_into(shell.scratch):
                 self._take_frames(shell.scratch_view, size)
+            else:
+                self._on_end()
         except (BlockingIOError, InterruptedError):
             return
-        except ProtocolError as error:
-            shell.events.info("connection refused further service", client=self.client.address, error=error)
-            shell.protocol_errors += 1
-            self._give_up()
-        except OSError:
-            self.close()
-        self.last_progress_us = self._readable_us
+        except Exception as error:
+            self._fail(error)
         shell.finish_turn()
 
-    def _receive_rest(self, shell: "Shell") -> None:
+    def _receive_rest(self, view: memoryview) -> None:
         """More of a frame that did not fit the scratch buffer."""
-        view = self._view
-        assert view is not None
         size = self._socket.recv_into(view[self._filled : self._frame_size])
         if size == 0:
-            self.close()
+            self._on_end()
             return
         self._filled += size
-        self._claimed += size
-        shell.budget.claim(size)
+        self._claim(size)
         if self._filled == self._frame_size:
             frame = view[: self._frame_size]
             try:
                 self._handle(frame)
             finally:
                 frame.release()
-                self._release_frame()
+                self._release_input()
             self._send()
-        elif shell.budget.is_spent:
-            self._wait_for_memory()
+        self._settle_input()
 
     def _take_frames(self, view: memoryview, end: int) -> None:
-        """Every whole frame in the scratch buffer; what is left over begins a frame of its own."""
-        position = 0
-        head = self._head
-        if head:
+        """Whole frames are handled, as far as this turn's share goes; what is left over waits for it, or for more."""
+        if self._head:
             # A length cut by the end of an earlier read: rare enough to join by copying.
+            view = memoryview(bytearray(self._head + view[:end]))
+            end = len(view)
             self._head = b""
-            joined = memoryview(bytearray(head + view[:end]))
-            view, end = joined, len(joined)
+        position = 0
         while end - position >= 4:
             (size,) = _SIZE.unpack_from(view, position)
             if not 0 < size <= self._frame_bytes_max:
                 raise ProtocolError(f"frame of {size} bytes; 1 to {self._frame_bytes_max} are accepted here")
             start = position + 4
-            position = start + size
-            if position > end:
+            if start + size > end:
                 self._begin_frame(size, view[start:end])
-                self._send()
-                return
+                position = end
+                break
+            if position and (self._ended_us - self._turn_us > _TURN_US_MAX or self._is_held_up()):
+                self._keep_backlog(view[position:end])
+                position = end
+                break
+            position = start + size
             self._handle(view[start:position])
         if position < end:
             self._head = bytes(view[position:end])
         self._send()
+        self._settle_input()
 
     def _begin_frame(self, size: int, received: memoryview) -> None:
-        shell = self._shell
-        self._buffer = shell.buffers.take(size)
+        self._buffer = self._shell.buffers.take(size)
         self._view = memoryview(self._buffer)
         self._frame_size = size
-        self._filled = self._claimed = len(received)
+        self._filled = len(received)
         self._view[: self._filled] = received
-        shell.budget.claim(self._filled)
-        if shell.budget.is_spent:
-            self._wait_for_memory()
+        self._claim(self._filled)
 
-    def _release_frame(self) -> None:
-        if self._buffer is not None and self._view is not None:
-            self._view.release()
-            self._view = None
-            self._shell.buffers.give_back(self._buffer)
-            self._buffer = None
-            claimed, self._claimed = self._claimed, 0
-            self._shell.budget.give_back(claimed)
+    def _keep_backlog(self, frames: memoryview) -> None:
+        if frames.obj is self._shell.scratch:
+            frames = memoryview(bytearray(frames))  # The scratch buffer is everybody's.
+        self._backlog = frames
+        self._claim(len(frames))
 
-    def _wait_for_memory(self) -> None:
-        self._pause_reading()
-        self._shell.wait_for_memory(self._resume_reading)
+    def _take_backlog(self) -> None:
+        """The next turn of frames that came whole, but more than one turn's worth."""
+        self._is_queued = False
+        frames = self._backlog
+        if frames is None or self._is_held_up():
+            return
+        self._backlog = None
+        self._release_input()
+        self._turn_us = monotonic_ns() // 1000
+        try:
+            self._take_frames(frames, len(frames))
+        except Exception as error:
+            self._fail(error)
+        self._shell.finish_turn()
+
+    def _on_end(self) -> None:
+        """The peer sends no more. What it asked for is still answered, but nothing waits for data any longer."""
+        self._has_ended = True
+        self._release_input()
+        for slot in tuple(self._pending):
+            if slot.hurry is not None:
+                slot.hurry()
+        self._send()
+        self._settle_input()
 
     def _handle(self, frame: memoryview) -> None:
         shell = self._shell
         began_us = monotonic_ns() // 1000
         answer = shell.node.handle(frame, self.client)
-        ended_us = monotonic_ns() // 1000
+        self._ended_us = ended_us = monotonic_ns() // 1000
         key = frame[1]  # The lower byte of the API key: every key that is served is below 256.
         shell.collected.handled(key, began_us, began_us - self._readable_us, ended_us - began_us, len(frame))
         if self.requests == 0:
@@ -216,49 +252,47 @@ class Connection:
             return
         if isinstance(answer, Later):
             slot = _Slot(key, ended_us)
+            slot.hurry = answer.hurry
+            slot.held_bytes = _SLOT_BYTES + answer.held_bytes
+            self._hold(slot.held_bytes)
             self._pending.append(slot)
             answer.then(lambda parts: self._on_answer(slot, parts))
-            if len(self._pending) >= _PENDING_MAX:
-                self._pause_reading()
         elif self._pending:
             slot = _Slot(key, ended_us)
             slot.parts = answer
+            slot.held_bytes = _held_by(answer)
+            self._hold(slot.held_bytes)
             self._pending.append(slot)
         else:
+            self._hold(_held_by(answer))
             self._queue(answer, key, ended_us)
 
-    # --- Writing ---------------------------------------------------------------------------------------------
+    # --- Answering -------------------------------------------------------------------------------------------
 
     def _on_answer(self, slot: _Slot, parts: Parts) -> None:
         slot.parts = parts
+        slot.hurry = None
         self._shell.collected.parked(slot.key, monotonic_ns() // 1000 - slot.parked_us)
-        if self.closed or self._pending[0] is not slot:
+        if self.closed:
             return
-        self._drain_pending()
-        # Not in the middle of a read: whoever is reading sends when it is done.
-        self._shell.send_soon(self)
-
-    def _drain_pending(self) -> None:
+        self._let_go(slot.held_bytes)
+        slot.held_bytes = _held_by(parts)
+        self._hold(slot.held_bytes)
         pending = self._pending
-        while pending and (parts := pending[0].parts) is not None:
-            slot = pending.popleft()
-            self._queue(parts, slot.key, monotonic_ns() // 1000)
-        if not self._is_reading:
-            self._resume_reading()
+        if pending[0] is slot:
+            while pending and (ready := pending[0].parts) is not None:
+                first = pending.popleft()
+                self._queue(ready, first.key, monotonic_ns() // 1000)
+            # Not in the middle of a read: whoever is reading sends when it is done.
+            self._shell.send_soon(self)
 
     def _queue(self, parts: Parts, key: int, ready_us: int) -> None:
-        held = size = 0
+        size = 0
         for part in parts:
-            if isinstance(part, bytes):
-                held += len(part)
-            else:
-                size += part[2]
-        size += held
+            size += len(part) if isinstance(part, bytes) else part[2]
         self._out.extend(parts)  # type: ignore[arg-type]
-        self._out_bytes += held
         self._queued_total += size
         self._unsent.append((self._queued_total, size, key, ready_us))
-        self._shell.budget.claim(held)
 
     def _note_sent(self, sent: int) -> None:
         """Tell how long the answers took that have now left whole."""
@@ -270,23 +304,31 @@ class Connection:
                 _, size, key, ready_us = unsent.popleft()
                 self._shell.collected.sent(key, now_us - ready_us, size)
 
+    # --- Writing ---------------------------------------------------------------------------------------------
+
     def send(self) -> None:
         """Called by the shell at the end of a turn."""
+        if self.closed:
+            return
         try:
             self._send()
-        except OSError:
-            self.close()
+            self._settle_input()
+        except Exception as error:
+            self._fail(error)
 
     def _send(self) -> None:
-        if self._is_writing or self._warming or self.closed:
-            return
-        self._write()
+        if not self._is_writing and not self._warming:
+            self._write()
 
     def _on_writable(self) -> None:
+        sent_before = self._sent_total
         try:
             self._write()
-        except OSError:
-            self.close()
+            self._settle_input()
+        except Exception as error:
+            self._fail(error)
+        if self._sent_total > sent_before:
+            self.last_progress_us = monotonic_ns() // 1000
         self._shell.finish_turn()
 
     def _write(self) -> None:
@@ -305,10 +347,8 @@ class Connection:
         elif self._is_writing:
             self._is_writing = False
             self._shell.loop.remove_writer(self._socket)
-        if not self._is_reading:
-            self._resume_reading()
-        elif self._out_bytes > self._shell.connection_bytes_max:
-            self._pause_reading()
+        if self._has_ended and not out and not self._pending:
+            self.close()
 
     def _write_bytes(self) -> int:
         """As many waiting bytes as one call takes, short records included; -1 when the socket is full."""
@@ -336,7 +376,7 @@ class Connection:
         if sent == size:
             for _ in batch:
                 out.popleft()
-            self._forget_out(held)
+            self._let_go(held)
             return sent
         self._keep_rest(batch, sent)
         return -1
@@ -349,38 +389,37 @@ class Connection:
             taken = min(sent, len(data))
             sent -= taken
             if isinstance(part, bytes):
-                self._forget_out(taken)
+                self._let_go(taken)
             if taken == len(data):
                 out.popleft()
                 continue
             out[0] = data[taken:] if isinstance(part, bytes) else (part[0], part[1] + taken, part[2] - taken)
             return
 
-    def _forget_out(self, size: int) -> None:
-        self._out_bytes -= size
-        self._shell.budget.give_back(size)
-
     def _write_span(self, span: tuple[SystemFile, int, int]) -> int:
         """Records from the page cache; -1 when the socket is full or the device must be asked first."""
         file, position, size = span
         chunk = min(size, _TURN_BYTES_MAX)
-        if not file.is_warm(position, chunk):
+        if self._is_warm:
+            self._is_warm = False
+            chunk = min(size, _COLD_CHUNK_BYTES)
+        elif not file.is_warm(position, chunk):
             chunk = min(size, _COLD_CHUNK_BYTES)
             if not file.is_warm(position, chunk):
                 self._warming = True
-                ahead = min(max(size, _READ_AHEAD_BYTES), file.size - position)
+                ahead = min(max(size, _READ_AHEAD_BYTES_MIN), _READ_AHEAD_BYTES_MAX, file.size - position)
                 file.warm_then(position, ahead, self._on_warm)
                 return -1
         try:
             if _HAS_SENDFILE:
                 sent = os.sendfile(self._socket.fileno(), file.descriptor(), position, chunk)
+                self._shell.sendfile_bytes += sent
             else:
                 sent = self._socket.send(file.read(position, min(chunk, _COLD_CHUNK_BYTES)))
         except (BlockingIOError, InterruptedError):
             return -1
         if sent == 0:
-            raise ConnectionError(f"{file.path} ends before {position + size}")
-        self._shell.sendfile_bytes += sent
+            raise StorageError(f"{file.path} ends before {position + size}")
         self._note_sent(sent)
         if sent == size:
             self._out.popleft()
@@ -390,58 +429,122 @@ class Connection:
 
     def _on_warm(self) -> None:
         self._warming = False
-        if not self.closed:
-            try:
-                # What was just read is sent even if the kernel cannot vouch for it.
-                self._write()
-            except (OSError, HeadraceError):
-                self.close()
-
-    # --- Pausing and closing ---------------------------------------------------------------------------------
-
-    def _pause_reading(self) -> None:
-        if self._is_reading:
-            self._is_reading = False
-            self._shell.loop.remove_reader(self._socket)
-
-    def _resume_reading(self) -> None:
-        if self.closed or self._is_reading:
+        if self.closed:
             return
-        if len(self._pending) >= _PENDING_MAX or self._out_bytes > self._shell.connection_bytes_max:
+        # It is sent even if the kernel does not vouch for it: asked again and again, it might never.
+        self._is_warm = True
+        self._on_writable()
+
+    # --- Memory, pausing and closing -------------------------------------------------------------------------
+
+    def _claim(self, size: int) -> None:
+        self._claimed_bytes += size
+        self._shell.budget.claim(size)
+
+    def _hold(self, size: int) -> None:
+        self._held_bytes += size
+        self._shell.budget.claim(size)
+
+    def _let_go(self, size: int) -> None:
+        self._held_bytes -= size
+        self._shell.budget.give_back(size)
+
+    def _release_input(self) -> None:
+        if self._buffer is not None and self._view is not None:
+            self._view.release()
+            self._view = None
+            self._shell.buffers.give_back(self._buffer)
+            self._buffer = None
+        claimed, self._claimed_bytes = self._claimed_bytes, 0
+        self._shell.budget.give_back(claimed)
+
+    def _is_held_up(self) -> bool:
+        """Whether more input must wait for answers to be made or to leave."""
+        return len(self._pending) >= PENDING_MAX or self._held_bytes > self._shell.connection_bytes_max
+
+    def _settle_input(self) -> None:
+        """Read on, go on with what was read, or wait, as things stand now."""
+        if self.closed:
             return
-        self._is_reading = True
-        self._shell.loop.add_reader(self._socket, self._on_readable)
+        shell = self._shell
+        if shell.budget.is_spent and not self._is_short and (self._claimed_bytes or self._held_bytes):
+            self._is_short = True
+            shell.wait_for_memory(self._on_memory)
+        may_go_on = not self._is_short and not self._is_held_up()
+        should_read = may_go_on and self._backlog is None and not self._has_ended
+        if should_read != self._is_reading:
+            self._is_reading = should_read
+            if should_read:
+                shell.loop.add_reader(self._socket, self._on_readable)
+            else:
+                shell.loop.remove_reader(self._socket)
+        if may_go_on and self._backlog is not None and not self._is_queued:
+            self._is_queued = True
+            shell.loop.call_soon(self._take_backlog)
+
+    def _on_memory(self) -> None:
+        self._is_short = False
+        self._settle_input()
 
     @property
-    def missing_bytes(self) -> int:
-        """How much of a frame that holds part of the budget is still to come."""
-        return self._frame_size - self._filled if self._view is not None else 0
+    def debt_bytes(self) -> int:
+        """What has yet to move before this connection gives back what it holds of the memory budget."""
+        missing = self._frame_size - self._filled if self._view is not None else 0
+        return missing + self._held_bytes
 
     @property
     def is_waiting(self) -> bool:
         """Whether it is our turn to act, not the client's: such a connection is not idle."""
-        return bool(self._pending)
+        return bool(self._pending) or self._backlog is not None or self._is_short
 
-    def _give_up(self) -> None:
-        """The peer broke the protocol: what was answered before still leaves, if it can at once."""
-        if not self.closed:
-            with suppress(OSError):
-                self._write()
-            self.close()
+    def _fail(self, error: Exception) -> None:
+        """Close, and say why where it is not the network's everyday business."""
+        if isinstance(error, AssertionError):
+            raise error
+        events, address = self._shell.events, self.client.address
+        if isinstance(error, ProtocolError):
+            self._shell.protocol_errors += 1
+            events.info("connection refused further service", client=address, error=error)
+            # What was answered before still leaves, if it can at once.
+            with suppress(OSError, StorageError):
+                self._send()
+        elif isinstance(error, StorageError):
+            events.warning("answer not sent", client=address, error=error)
+        elif not isinstance(error, OSError):
+            import traceback  # Only for what should never happen.
+
+            events.error("connection failed", client=address, error=error, trace=traceback.format_exc())
+        self.close()
 
     def close(self) -> None:
         if self.closed:
             return
         self.closed = True
         shell = self._shell
-        self._pause_reading()
+        if self._is_reading:
+            self._is_reading = False
+            shell.loop.remove_reader(self._socket)
         if self._is_writing:
             self._is_writing = False
             shell.loop.remove_writer(self._socket)
-        self._release_frame()
-        self._out.clear()
-        self._pending.clear()
-        size, self._out_bytes = self._out_bytes, 0
-        shell.budget.give_back(size)
         self._socket.close()
         shell.forget(self)
+        self._backlog = None
+        self._release_input()
+        self._out.clear()
+        self._unsent.clear()
+        self._let_go(self._held_bytes)
+        # What was waited for here need not be kept for nobody.
+        while self._pending:
+            slot = self._pending.popleft()
+            if slot.hurry is not None:
+                slot.hurry()
+
+
+def _held_by(parts: Parts) -> int:
+    """What an answer takes in memory: spans of files take nothing."""
+    held = 0
+    for part in parts:
+        if isinstance(part, bytes):
+            held += len(part)
+    return held

@@ -1,6 +1,8 @@
 """Running one node as a process: configuration, the lock on its data, the loop, signals, and the way out.
 
-Whatever goes wrong before clients are accepted is one line on standard error and a non-zero status.
+Whatever goes wrong before clients are accepted is one line on standard error and a non-zero status. An exception that
+nobody was prepared for, outside the connection that caused it, ends the process with its traceback: what a node does
+after a mistake of its own is anybody's guess, and starting anew is the tested path.
 """
 
 import asyncio
@@ -12,7 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from headrace.clock import SystemClock
 from headrace.errors import ConfigError, HeadraceError
@@ -91,16 +93,39 @@ async def _serve(config: ServerConfig, events: EventLog) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    fault: asyncio.Future[NoReturn] = loop.create_future()
+    loop.set_exception_handler(lambda _, context: _on_exception(context, events, fault))
     server = Server(config, events, loop)
     try:
-        await server.start()
+        await _unless(fault, server.start())
         print(f"headrace ready on {server.address}", flush=True)
-        await stop.wait()
+        await _unless(fault, stop.wait())
     except BaseException:
         await server.abandon()
         raise
     events.info("stopping")
     return 0 if await server.stop() else 1
+
+
+def _on_exception(context: dict[str, Any], events: EventLog, fault: "asyncio.Future[NoReturn]") -> None:
+    """What no callback and no task has handled."""
+    error = context.get("exception")
+    events.error("unexpected", what=context["message"], error=error)
+    # One of an HTTP exchange concerns that exchange; one of a callback concerns everybody.
+    is_fatal = "handle" in context or isinstance(error, AssertionError)
+    if is_fatal and not fault.done():
+        fault.set_exception(error or RuntimeError(context["message"]))
+
+
+async def _unless(fault: "asyncio.Future[NoReturn]", work: Coroutine[Any, Any, object]) -> None:
+    """Do the work, or raise the fault that comes in between."""
+    task = asyncio.ensure_future(work)
+    await asyncio.wait((task, fault), return_when=asyncio.FIRST_COMPLETED)
+    if fault.done():
+        task.cancel()
+        await asyncio.wait((task,))
+        fault.result()
+    await task
 
 
 class Server:
@@ -145,9 +170,11 @@ class Server:
             connections_per_address=config.connections_per_address,
         )
         bound = self.shell.listen(config.listeners)
-        loaded: asyncio.Future[Loaded] = self._loop.create_future()
-        node.start().then(loaded.set_result)
-        found = await loaded
+        started: asyncio.Future[Loaded | HeadraceError] = self._loop.create_future()
+        node.start().then(started.set_result)
+        found = await started
+        if isinstance(found, HeadraceError):
+            raise found
         self._events.info("loaded", **found._asdict())
         # What was loaded lives as long as the node: the collector need not look at it again.
         gc.collect()

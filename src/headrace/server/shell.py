@@ -5,7 +5,6 @@ reported) ends with `finish_turn`: fetches that it woke are answered, and what i
 """
 
 import asyncio
-import errno
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +23,7 @@ from headrace.server.options import HostPort
 _SCRATCH_BYTES: Final = 512 << 10
 _ACCEPTS_PER_TURN_MAX: Final = 64
 _ACCEPT_RETRY_S: Final = 0.1
-# How long a spent budget may stand still before the frame with most to come is given up.
+# How long the budget may be spent before the connection with most to come, or most to send, is given up.
 _MEMORY_STALL_S: Final = 0.2
 _SWEEP_S: Final = 1.0
 _LAG_TICK_S: Final = 0.1
@@ -103,19 +102,20 @@ class Shell:
         """From here on clients are served."""
         for listener, sock in zip(listeners, self._listening, strict=True):
             self.loop.add_reader(sock, self._on_connect, sock, listener.name)
-        self._sweep()
+        if self._idle_us_max >= 0:
+            self._sweep()
         self._tick(self.clock.mono_us())
 
     def _on_connect(self, sock: socket.socket, listener: str) -> None:
         for _ in range(_ACCEPTS_PER_TURN_MAX):
             try:
                 client, address = sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            except BlockingIOError:
                 return
+            except (InterruptedError, ConnectionError):
+                continue  # That one went away while it waited; there may be others behind it.
             except OSError as error:
-                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    raise
-                # Out of descriptors: existing clients go on, newcomers wait in the backlog for a moment.
+                # Out of descriptors, mostly: existing clients go on, newcomers wait in the backlog for a moment.
                 self.events.warning("cannot accept", error=error)
                 self.loop.remove_reader(sock)
                 self.loop.call_later(_ACCEPT_RETRY_S, self._accept_again, sock, listener)
@@ -126,11 +126,21 @@ class Shell:
                 self._refused += 1
                 client.close()
                 continue
-            client.setblocking(False)
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._accepted += 1
-            self._by_address[host] += 1
-            self._connections[Connection(self, client, Client(listener, host))] = None
+            self.adopt(client, Client(listener, host))
+
+    def adopt(self, sock: socket.socket, client: Client) -> None:
+        """Serve a connected socket."""
+        try:
+            sock.setblocking(False)
+            if sock.family != socket.AF_UNIX:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(self, sock, client)
+        except OSError:  # It was reset already.
+            sock.close()
+            return
+        self._accepted += 1
+        self._by_address[client.address] += 1
+        self._connections[connection] = None
 
     def _accept_again(self, sock: socket.socket, listener: str) -> None:
         if sock in self._listening:
@@ -150,14 +160,11 @@ class Shell:
         if not self._is_finishing:
             # Outside a turn of ours (a sync reported, say) nobody else would send it.
             self._is_finishing = True
-            self.loop.call_soon(self._finish)
+            self.loop.call_soon(self.finish_turn)
 
     def finish_turn(self) -> None:
         """Answer what the turn woke, and send what it made."""
         self._is_finishing = True
-        self._finish()
-
-    def _finish(self) -> None:
         self.node.finish_turn()
         while self._to_send:
             to_send, self._to_send = self._to_send, []
@@ -173,15 +180,13 @@ class Shell:
             self._stall_check = self.loop.call_later(_MEMORY_STALL_S, self._break_stall)
 
     def _break_stall(self) -> None:
-        """Frames that will never be whole must not hold the budget against those that would."""
+        """Frames that never become whole, and answers that nobody takes, must not hold the budget against others."""
         self._stall_check = None
         while self.budget.is_spent:
-            greediest = max(self._connections, key=lambda connection: connection.missing_bytes, default=None)
-            if greediest is None or greediest.missing_bytes == 0:
+            greediest = max(self._connections, key=lambda connection: connection.debt_bytes, default=None)
+            if greediest is None or greediest.debt_bytes == 0:
                 break
-            self.events.warning(
-                "connection shed", client=greediest.client.address, missing_bytes=greediest.missing_bytes
-            )
+            self.events.warning("connection shed", client=greediest.client.address, debt_bytes=greediest.debt_bytes)
             self._shed += 1
             greediest.close()
         if self.budget.has_waiting:
@@ -233,6 +238,7 @@ class Shell:
         self._listening.clear()
         for connection in tuple(self._connections):
             connection.close()
+        self._to_send.clear()
 
 
 def _bind(listener: ListenerConfig, backlog: int) -> socket.socket:

@@ -11,6 +11,7 @@ from typing import Final
 
 from headrace.ports import Cancel, Clock
 
+# Cancelled timers stay in the heap until their time comes, or until they are most of it and more than this many.
 _COMPACT_AT: Final = 1024
 
 
@@ -32,6 +33,7 @@ class LoopTimers:
         self._cancelled = 0
         self._armed_us = 0
         self._handle: asyncio.TimerHandle | None = None
+        self._closed = False
 
     def at(self, mono_us: int, fire: Callable[[], None]) -> Cancel:
         timer = _Timer(fire)
@@ -58,7 +60,7 @@ class LoopTimers:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
-        if self._heap:
+        if self._heap and not self._closed:
             self._armed_us = self._heap[0][0]
             delay_s = max(0, self._armed_us - self._clock.mono_us()) / 1_000_000
             # Loops keep time in whole milliseconds and may wake early; one more keeps us from spinning.
@@ -67,22 +69,26 @@ class LoopTimers:
     def _run(self) -> None:
         self._handle = None
         now_us = self._clock.mono_us()
+        last = self._count  # What firing adds has its turn after everybody else's.
         fired = False
-        while self._heap and self._heap[0][0] <= now_us:
-            timer = heapq.heappop(self._heap)[2]
-            fire = timer.fire
-            if fire is None:
-                self._cancelled -= 1
-                continue
-            timer.fire = None
-            fired = True
-            fire()
-        if fired:
-            self._after()
-        self._arm()
+        try:
+            while self._heap and self._heap[0][0] <= now_us and self._heap[0][1] <= last:
+                timer = heapq.heappop(self._heap)[2]
+                fire = timer.fire
+                if fire is None:
+                    self._cancelled -= 1
+                    continue
+                timer.fire = None
+                fired = True
+                fire()
+        finally:
+            # Also where one failed: the others have not.
+            if fired:
+                self._after()
+            self._arm()
 
     def close(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        """Nothing fires any more, not even what is asked for later."""
+        self._closed = True
+        self._arm()
         self._heap.clear()

@@ -6,7 +6,7 @@ from typing import Any
 from headrace.node.apis import Client, Parts
 from headrace.node.configs import BrokerConfig
 from headrace.node.later import Later
-from headrace.node.node import Endpoint, Node
+from headrace.node.node import Endpoint, Loaded, Node
 from headrace.protocol.header import encode_request_header, parse_response_header
 from headrace.protocol.messages import MESSAGES
 from headrace.protocol.records import Record, encode_batch
@@ -55,7 +55,7 @@ class DrivenNode:
             events=self.told,
         )
         self.node.endpoints[LISTENER] = ENDPOINT
-        self.resolve(self.node.start())
+        assert isinstance(self.resolve(self.node.start()), Loaded)
 
     def restart(self) -> None:
         """Stop cleanly and start again."""

@@ -67,6 +67,7 @@ def _raise_start(node: "Node", name: str, index: int, offset: int, raised: list[
         return _failed(index, error.code)
     if offset > log.start_offset:
         log.raise_start(offset)
+        partition.notify(0)  # Readers are told of it when they are next told something.
         raised.append(partition)
     return {"partition_index": index, "low_watermark": log.start_offset}
 
