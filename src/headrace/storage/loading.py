@@ -134,7 +134,7 @@ def _recover(
     bytes_scanned = bytes_cut = 0
     for index, segment in enumerate(segments):
         next_base = segments[index + 1].base_offset if index + 1 < len(segments) else None
-        if index < first_doubted and segment.has_indexes:
+        if index < first_doubted and (segment.has_indexes or segment.size == 0):
             continue
         bytes_scanned += segment.size
         # Were a page that a failed sync lost believed, what is written behind it would be lost with it.

@@ -478,6 +478,8 @@ class PartitionLog:
         """Put everything on disk that only memory holds, so that the next start reads nothing twice."""
         if self.offline is not None or self._settled_end == self.end_offset == self.recovery_point:
             return
+        if self.end_offset == self.start_offset == self._active.base_offset and not self.producers:
+            return  # It holds nothing: were its folder lost, the next start would make it again.
         self._active.seal()
         self._write_epochs()
         self._write_snapshot(sync=True)
