@@ -4,6 +4,8 @@
 tests that only create topics of their own.
 """
 
+import gc
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,3 +31,12 @@ def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProces
 def topic_name(request: pytest.FixtureRequest) -> str:
     """A legal name of its own for each test, so that tests can share a node."""
     return "".join(c if c.isalnum() else "-" for c in request.node.name)[:200]
+
+
+@pytest.fixture(autouse=True)
+def forgotten_sockets_of_clients() -> Iterator[None]:
+    """Third-party clients leave sockets to the collector; collected here, they do not fail somebody else's test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
