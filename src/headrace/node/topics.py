@@ -183,4 +183,6 @@ class Topics:
 def collides(name: str, names: Iterable[str]) -> str | None:
     """Kafka refuses names that differ only in '.' and '_': metric names could not tell them apart."""
     folded = name.replace(".", "_")
+    if "_" not in folded:
+        return None
     return next((other for other in names if other != name and other.replace(".", "_") == folded), None)

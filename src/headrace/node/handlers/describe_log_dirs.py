@@ -6,6 +6,7 @@ answer describes directories. Version 5, which only adds cordoned directories, i
 
 from typing import TYPE_CHECKING
 
+from headrace.errors import ErrorCode, StorageError
 from headrace.node.apis import Api, Call, Message
 from headrace.node.topics import Partition
 from headrace.protocol.messages import describe_log_dirs as messages
@@ -27,17 +28,23 @@ def handle(node: "Node", request: Message, call: Call) -> Message:
             topic = node.topics.named(name)
             if topic is not None:
                 wanted[name] = [partition for partition in topic.partitions if partition.index in chosen]
+    log_dir = node.config.log_dirs or node.config.log_dir
+    try:
+        total_bytes, usable_bytes = node.data.total_bytes(), node.data.free_bytes()
+    except StorageError as error:
+        node.events.error("disk does not say its size", error=error)
+        return {"results": [{"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "log_dir": log_dir}]}
     return {
         "results": [
             {
-                "log_dir": node.config.log_dirs or node.config.log_dir,
+                "log_dir": log_dir,
                 "topics": [
                     {"name": name, "partitions": [_partition(each) for each in partitions]}
                     for name, partitions in wanted.items()
                     if partitions
                 ],
-                "total_bytes": node.data.total_bytes(),
-                "usable_bytes": node.data.free_bytes(),
+                "total_bytes": total_bytes,
+                "usable_bytes": usable_bytes,
             }
         ]
     }
