@@ -70,7 +70,10 @@ def _create(node: "Node", topic: Message, *, validate_only: bool) -> Later[Messa
 
 
 def decide_topic(node: "Node", topic: Message) -> TopicPlan:
-    """What a request for a topic comes to, or the first of Kafka's objections. Changes nothing."""
+    """What a request for a topic comes to, or the first of Kafka's objections. Changes nothing.
+
+    `topic` is an item of a CreateTopics request; -1 stands for the node's defaults.
+    """
     if topic["name"] == _METADATA_TOPIC:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {_METADATA_TOPIC} is prohibited.")
     name = parse_topic_name(topic["name"])
@@ -81,12 +84,12 @@ def decide_topic(node: "Node", topic: Message) -> TopicPlan:
         raise ApiError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
         )
-    overrides = _overrides(topic.get("configs", ()))
+    overrides = _overrides(topic["configs"])
     config = TopicConfig.resolve(node.config, overrides)
     return TopicPlan(name, overrides, config, _assignment(node, topic))
 
 
-def _overrides(configs: "list[Message] | tuple[()]") -> dict[str, str]:
+def _overrides(configs: list[Message]) -> dict[str, str]:
     nulls = [config["name"] for config in configs if config["value"] is None]
     if nulls:
         raise ApiError(
@@ -97,7 +100,7 @@ def _overrides(configs: "list[Message] | tuple[()]") -> dict[str, str]:
 
 def _assignment(node: "Node", topic: Message) -> list[list[int]]:
     partitions, replicas = topic["num_partitions"], topic["replication_factor"]
-    if topic.get("assignments"):
+    if topic["assignments"]:
         return _manual_assignment(node, topic)
     if replicas < _DEFAULT or replicas == 0:
         raise ApiError(

@@ -13,7 +13,7 @@ from headrace.errors import ApiError, ErrorCode
 from headrace.ids import ZERO_TOPIC_ID, parse_topic_name
 from headrace.node.apis import Api, Call, Message
 from headrace.node.handlers.create_topics import decide_topic
-from headrace.node.later import Later, gather
+from headrace.node.later import Later, gather, resolved
 from headrace.node.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from headrace.node.topics import INTERNAL_TOPICS, Partition, Topic
 from headrace.protocol.messages import metadata as messages
@@ -80,12 +80,11 @@ def _why_missing(name: str) -> ErrorCode:
 
 def _create(node: "Node", name: str) -> Later[Message]:
     """The topic with the node's defaults, or why not."""
+    by_default = {"num_partitions": -1, "replication_factor": -1, "assignments": [], "configs": []}
     try:
-        plan = decide_topic(node, {"name": name, "num_partitions": -1, "replication_factor": -1})
+        plan = decide_topic(node, {"name": name, **by_default})
     except ApiError as error:
-        failed: Later[Message] = Later()
-        failed.resolve(_missing(name, error.code))
-        return failed
+        return resolved(_missing(name, error.code))
 
     def made(outcome: Topic | ApiError) -> Message:
         if isinstance(outcome, Topic):
