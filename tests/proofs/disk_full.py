@@ -2,7 +2,8 @@
 
 The data directory is on a small file system of its own, in turn one in memory and an ext4 on a loop device, half of
 whose space a ballast file takes. An idempotent producer and a bare client write until nothing fits any more; the disk
-stays full for a while; then the ballast goes. Needs the right to mount.
+stays full for a while; in every other pair of rounds the node is killed and started meanwhile; then the ballast goes.
+Needs the right to mount.
 """
 
 import itertools
@@ -61,7 +62,9 @@ def run(work: Slice) -> Facts:
         directory = work.scratch / str(number)
         directory.mkdir()
         with _mounted(directory, work.scratch / f"{number}.image", kind=("tmpfs", "ext4")[number % 2]):
-            full = _FullDisk(directory, random.Random(f"disk-full {number}"))
+            full = _FullDisk(
+                directory, random.Random(f"disk-full {number}"), kill_while_full=number % 4 >= 2
+            )
             with running(full.node):
                 full.round()
             for name, count in full.counts.items():
@@ -98,8 +101,9 @@ def _unmount(directory: Path) -> None:
 
 
 class _FullDisk:
-    def __init__(self, directory: Path, chance: random.Random) -> None:
+    def __init__(self, directory: Path, chance: random.Random, *, kill_while_full: bool) -> None:
         self._chance = chance
+        self._kill_while_full = kill_while_full
         self._ballast = directory / "ballast"
         self._ledger = Ledger()
         self._readings = {place: Reading(place) for place in PLACES}
@@ -117,15 +121,18 @@ class _FullDisk:
             settings = {"internal.segment.bytes": str(self._segment_bytes)}
             assert create_topic(wire, WRITTEN[0].topic, partitions=len(WRITTEN), settings=settings) == 0
             assert create_topic(wire, PROBED.topic, partitions=1, settings=settings) == 0
-            pid = self.node.pid
             writer = Writer(_PRODUCER, self.node.bootstrap, self._ledger, {"batch.size": 200_000})
             self._fill(wire, writer)
+        if self._kill_while_full:
+            self.node.kill()
+            self.counts["kills"] += 1
+            self.node.start(timeout_s=START_S_MAX)
+        with connect(self.node) as wire:
             self._stay_full(wire, writer)
             self._ballast.unlink()
             self._wait_for_room(wire)
             wait_delivered([writer])
-            assert self.node.pid == pid
-            assert not self.node.has_ended
+            assert not self.node.has_ended  # It came back without being started again.
             wait_visible(wire, self._ledger_ends())
             self._verify(wire)
         self._restart()
