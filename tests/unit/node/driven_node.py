@@ -116,7 +116,8 @@ class DrivenNode:
     def produce(self, topic: str, *timestamps: int, partition: int = 0) -> int:
         """One batch of records with these timestamps, counted from TIMESTAMP_MS; its first offset."""
         records = [
-            Record(key=b"key", value=b"value", timestamp_ms=TIMESTAMP_MS + timestamp) for timestamp in timestamps or (0,)
+            Record(key=b"key", value=b"value", timestamp_ms=TIMESTAMP_MS + timestamp)
+            for timestamp in timestamps or (0,)
         ]
         partitions = [{"index": partition, "records": encode_batch(records)}]
         body = {"acks": -1, "timeout_ms": 1000, "topic_data": [{"name": topic, "partition_data": partitions}]}
