@@ -107,7 +107,7 @@ class _FailingSyncs:
             injection = f"{_CALLS}:error=EIO:when=1+"
             with Tracer(helper_pid(self.node.pid), injection, output=self._trace, threads=True) as tracer:
                 places = chance.sample(PLACES, 3)
-                self._burst(writer, places)
+                self._burst(places)
                 topic = f"never-{next(self._topics)}"
                 if create_topic(wire, topic, partitions=1, settings={}) == 0:
                     raise Anomaly(f"topic {topic} was created while no sync succeeded")
@@ -174,11 +174,12 @@ class _FailingSyncs:
                 return place, text
         raise Anomaly(f"{_ATTEMPTS_MAX} messages were acknowledged, and a sync was to fail")
 
-    def _burst(self, writer: int, places: Sequence[Place]) -> None:
-        """Many requests at once, of which none may succeed."""
+    def _burst(self, places: Sequence[Place]) -> None:
+        """Many requests at once, of which none may succeed. Each connection is a writer: only it keeps its order."""
         wires = [connect(self.node) for _ in range(_CONNECTIONS)]
         sent: list[list[tuple[Message, Place]]] = []
         for wire in wires:
+            writer = next(self._writers)
             requests = [(self._ledger.send(writer, place), place) for place in _cycled(places, _IN_FLIGHT)]
             for request in requests:
                 wire.ask(_PRODUCE, _PRODUCE_VERSION, _request(*request))
