@@ -92,6 +92,11 @@ ACCEPTED: tuple[Accepted, ...] = (
         )
     ),
     Accepted(
+        case="DescribeConfigs/*of the broker*",
+        field="results[4 1].configs[max.connections.per.ip.overrides].*",
+        reason="Read once, at the start; changing it is refused.",
+    ),
+    Accepted(
         case="*AlterConfigs/unknown config of the broker",
         field="responses[4 1].error_*",
         reason="Kafka keeps names that it does not know, for plugins to find. There are none here, and a misspelt name "

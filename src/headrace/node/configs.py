@@ -289,11 +289,10 @@ class BrokerConfig(Settings):
     listener_security_protocol_map: str = _setting(
         "listener.security.protocol.map", STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "Which protocol each listener name speaks. Only PLAINTEXT is served yet.", dynamic=True)
+        "Which protocol each listener name speaks. Only PLAINTEXT is served yet.")
     listeners: str = _setting(
         "listeners", STRING, "PLAINTEXT://127.0.0.1:9092",
-        "Where clients connect, as NAME://HOST:PORT, with commas between. Port 0 picks a free one.",
-        dynamic=True)
+        "Where clients connect, as NAME://HOST:PORT, with commas between. Port 0 picks a free one.")
     log_cleaner_delete_retention_ms: int = _setting(
         "log.cleaner.delete.retention.ms", LONG, DAY_MS, "How long compaction keeps a tombstone.",
         check=at_least(0), dynamic=True, acts=False)
@@ -398,7 +397,7 @@ class BrokerConfig(Settings):
         check=at_least(0), dynamic=True)
     max_connections_per_ip_overrides: str = _setting(
         "max.connections.per.ip.overrides", STRING, "",
-        "Other limits for some addresses, as ADDRESS:COUNT with commas between.", dynamic=True)
+        "Other limits for some addresses, as ADDRESS:COUNT with commas between.")
     max_incremental_fetch_session_cache_slots: int = _setting(
         "max.incremental.fetch.session.cache.slots", INT, 1000, "Incremental fetch sessions kept.",
         check=at_least(0))

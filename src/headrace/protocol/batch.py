@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from headrace.errors import CorruptBatch
 from headrace.ports import Buffer
+from headrace.protocol.checksum import crc32c
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size

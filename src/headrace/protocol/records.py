@@ -12,8 +12,6 @@ null.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from headrace.errors import CorruptBatch, ProtocolError
 from headrace.ports import Buffer
 from headrace.protocol.batch import (
@@ -31,6 +29,7 @@ from headrace.protocol.batch import (
     BatchHeader,
     parse_whole_batch,
 )
+from headrace.protocol.checksum import crc32c
 from headrace.protocol.compression import Codec, compress, decompress, parse_codec
 from headrace.protocol.primitives import check_count, read_varint, read_varlong, write_varint, write_varlong
 

@@ -68,8 +68,6 @@ class Shell:
         self.connection_bytes_max = config.connection_memory_bytes_max
         self._backlog = config.socket_listen_backlog_size
         self._idle_us_max = config.connections_max_idle_ms * 1000
-        self._connections_max = config.max_connections
-        self._connections_per_address_max = config.max_connections_per_ip
         self._connections_per_address = connections_per_address
         self._connections: dict[Connection, None] = {}
         self._by_address: Counter[str] = Counter()
@@ -121,8 +119,7 @@ class Shell:
                 self.loop.call_later(_ACCEPT_RETRY_S, self._accept_again, sock, listener)
                 return
             host = str(address[0])
-            per_address_max = self._connections_per_address.get(host, self._connections_per_address_max)
-            if len(self._connections) >= self._connections_max or self._by_address[host] >= per_address_max:
+            if not self._has_room_for(host):
                 self._refused += 1
                 client.close()
                 continue
@@ -141,6 +138,12 @@ class Shell:
         self._accepted += 1
         self._by_address[client.address] += 1
         self._connections[connection] = None
+
+    def _has_room_for(self, host: str) -> bool:
+        """Asked of the node's settings each time: they may change while it runs."""
+        config = self.node.config
+        per_address_max = self._connections_per_address.get(host, config.max_connections_per_ip)
+        return len(self._connections) < config.max_connections and self._by_address[host] < per_address_max
 
     def _accept_again(self, sock: socket.socket, listener: str) -> None:
         if sock in self._listening:

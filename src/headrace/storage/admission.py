@@ -8,8 +8,6 @@ Only what goes to a compacted topic is opened, for the keys.
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
 from headrace.errors import ApiError, CorruptBatch, ErrorCode
 from headrace.protocol.batch import (
     CODEC_MASK,
@@ -21,6 +19,7 @@ from headrace.protocol.batch import (
     MAGIC,
     BatchHeader,
 )
+from headrace.protocol.checksum import crc32c
 from headrace.protocol.records import decode_records
 
 _LENGTH: Final = Struct(">i")

@@ -13,10 +13,9 @@ from collections import deque
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from headrace.errors import ApiError, ErrorCode
 from headrace.protocol.batch import NO_PRODUCER_ID, sequence_after
+from headrace.protocol.checksum import crc32c
 
 BATCHES_REMEMBERED: Final = 5
 
@@ -43,10 +42,12 @@ _NO_BATCH: Final = WrittenBatch(-1, -1, -1, 0, -1)
 
 
 class _Producer:
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "first_transaction_offset", "timestamp")
+    __slots__ = ("awaited_sequence", "batches", "coordinator_epoch", "epoch", "first_transaction_offset", "timestamp")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
+        # Where a producer of which nothing was written yet must begin; None for anywhere.
+        self.awaited_sequence: int | None = None
         self.batches: deque[WrittenBatch] = deque(maxlen=BATCHES_REMEMBERED)
         self.timestamp = -1
         self.coordinator_epoch = -1
@@ -92,13 +93,25 @@ class Producers:
         for batch in reversed(batches):
             if batch.base_sequence == base_sequence and batch.last_sequence == last_sequence:
                 return batch
-        if batches and base_sequence != sequence_after(batches[-1].last_sequence, 1):
+        awaited = sequence_after(batches[-1].last_sequence, 1) if batches else producer.awaited_sequence
+        if awaited is not None and base_sequence != awaited:
             raise ApiError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Out of order sequence number for producer {producer_id}: {base_sequence} (incoming seq. "
-                f"number), {batches[-1].last_sequence} (current end sequence number)",
+                f"number), {sequence_after(awaited, -1)} (current end sequence number)",
             )
         return None
+
+    def await_refused(self, *, producer_id: int, producer_epoch: int, base_sequence: int, now_ms: int) -> None:
+        """A batch that was in order found no room, and will be sent again.
+
+        Of a producer that nobody remembers, a smaller one behind it might find some, and then it would come too late.
+        """
+        producer = self._by_id.get(producer_id)
+        if producer is None:
+            producer = self._by_id[producer_id] = _Producer(producer_epoch)
+            producer.awaited_sequence = base_sequence
+            producer.timestamp = now_ms
 
     def note(
         self,

@@ -8,10 +8,9 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from headrace.errors import HeadraceError, StorageError
 from headrace.ports import Disk, File
+from headrace.protocol.checksum import crc32c
 
 JOURNAL: Final = "headrace.journal"
 ABSENT: Final = -1
