@@ -50,6 +50,7 @@ class Ask:
     wait_ms: int | None = None  # Compare whether the answer took at least so long.
     only: str = ""  # Compare only topics whose names begin so: an answer about all topics shows every other case.
     patience_s: float = ANSWER_TIMEOUT_S  # How long to wait for an answer before calling it silence.
+    chunk_bytes: int | None = None  # Send in pieces of this size.
     mangle: Callable[[bytes], bytes] | None = None  # Changes the encoded request; its length is set afterwards.
 
 
@@ -62,6 +63,13 @@ class Raw:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """Requests sent without waiting for each other's answers; each is compared."""
+
+    asks: Sequence[Ask]
+
+
+@dataclass(frozen=True, slots=True)
 class Until:
     """Repeat a request until its answer shows that what came before took effect. Not compared."""
 
@@ -70,7 +78,7 @@ class Until:
     done: Callable[[Message], bool]
 
 
-Step = Ask | Raw | Until
+Step = Ask | Raw | Together | Until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,15 +160,17 @@ class Broker:
             failed = [one for one in created["topics"] if one["error_code"] != 0]
             assert not failed, f"{self.name}: {failed}"
             self.topic_names.update({one["topic_id"]: one["name"] for one in created["topics"]})
-        for name, topic in topics.items():
-            self.wait_served(name, partitions=topic.partitions)
+        self.wait_served({name: topic.partitions for name, topic in topics.items()})
 
-    def wait_served(self, topic: str, *, partitions: int) -> None:
+    def wait_served(self, partitions: Mapping[str, int]) -> None:
         """Kafka answers a creation before its partitions can be used, or even seen."""
-        asked = [{"partition_index": index, "timestamp": -1} for index in range(partitions)]
-        body = {"replica_id": -1, "topics": [{"name": topic, "partitions": asked}]}
-        self.settle("Metadata", {"topics": [{"name": topic}], "allow_auto_topic_creation": False}, _topics_exist)
-        self.settle("ListOffsets", body, _every_partition_is_served)
+        named = [{"name": topic} for topic in partitions]
+        asked = [
+            {"name": topic, "partitions": [{"partition_index": index, "timestamp": -1} for index in range(count)]}
+            for topic, count in partitions.items()
+        ]
+        self.settle("Metadata", {"topics": named, "allow_auto_topic_creation": False}, _topics_exist)
+        self.settle("ListOffsets", {"replica_id": -1, "topics": asked}, _every_partition_is_served)
 
     def settle(self, api: str, body: Message, done: Callable[[Message], bool]) -> None:
         deadline_s = time.monotonic() + _SETTLE_TIMEOUT_S
@@ -224,20 +234,17 @@ def run_case(case: Case, version: int, broker: Broker) -> list[Observed]:
                 if isinstance(outcome, Answered):
                     seen |= read_answer(case.api, step.version, outcome.data)
                 observed.append(Observed(case.api, step.version, seen))
+            case Together():
+                observed += _ask_together(step, case, version, context)
             case Until():
                 broker.settle(step.api, context.expand(step.body), step.done)
     return observed
 
 
 def _ask(step: Ask, case: Case, version: int, context: Context) -> Observed:
-    if step.version is not None:
-        version = step.version
-    elif step.api != case.api:
-        version = served_versions(step.api)[-1]
+    version = _version_of(step, case, version)
     body = context.expand(step.body)
-    request = request_bytes(step.api, version, body)
-    if step.mangle is not None:
-        request = step.mangle(request)
+    request = _request(step, version, body)
     connection = context.broker.connection
     if step.unanswered:
         probe = request_bytes("ApiVersions", 0, {}, correlation_id=_PROBE_CORRELATION_ID)
@@ -245,14 +252,43 @@ def _ask(step: Ask, case: Case, version: int, context: Context) -> Observed:
         if isinstance(outcome, Answered) and outcome.data[:4] == probe[4:8]:
             outcome = Silent()
     else:
-        outcome = connection.exchange(frame(request), timeout_s=step.patience_s)
+        outcome = connection.exchange(frame(request), timeout_s=step.patience_s, chunk_bytes=step.chunk_bytes)
+    observed = _observe(step, version, outcome, context)
+    if isinstance(outcome, Answered) and step.api == "CreateTopics" and not body.get("validate_only"):
+        _wait_created(context.broker, body, context.answers[-1])
+    return observed
+
+
+def _ask_together(step: Together, case: Case, version: int, context: Context) -> list[Observed]:
+    versions = [_version_of(ask, case, version) for ask in step.asks]
+    requests = [
+        frame(_request(ask, asked, context.expand(ask.body), correlation_id=index))
+        for index, (ask, asked) in enumerate(zip(step.asks, versions, strict=True))
+    ]
+    outcomes = context.broker.connection.exchange_all(requests)
+    return [
+        _observe(ask, asked, outcome, context)
+        for ask, asked, outcome in zip(step.asks, versions, outcomes, strict=False)
+    ]
+
+
+def _version_of(step: Ask, case: Case, version: int) -> int:
+    if step.version is not None:
+        return step.version
+    return version if step.api == case.api else served_versions(step.api)[-1]
+
+
+def _request(step: Ask, version: int, body: Message, *, correlation_id: int = 7) -> bytes:
+    request = request_bytes(step.api, version, body, correlation_id=correlation_id)
+    return request if step.mangle is None else step.mangle(request)
+
+
+def _observe(step: Ask, version: int, outcome: Outcome, context: Context) -> Observed:
     seen: Message = {"outcome": _outcome_word(outcome)}
     if isinstance(outcome, Answered):
         answer = read_answer(step.api, version, outcome.data)
         context.answers.append(answer)
         seen |= _only_topics(answer, step.only)
-        if step.api == "CreateTopics" and not body.get("validate_only"):
-            _wait_created(context.broker, body, answer)
         if step.wait_ms is not None:
             seen["waited"] = outcome.elapsed_s * 1000 >= step.wait_ms
     return Observed(step.api, version, seen)
@@ -273,10 +309,13 @@ def _is_other_topic(item: Any, prefix: str) -> bool:
 
 def _wait_created(broker: Broker, body: Message, answer: Message) -> None:
     created = {one["name"] for one in answer["topics"] if one["error_code"] == 0}
-    for topic in body["topics"]:
-        if topic["name"] in created:
-            partitions = len(topic.get("assignments", ())) or max(1, topic["num_partitions"])
-            broker.wait_served(topic["name"], partitions=partitions)
+    broker.wait_served(
+        {
+            topic["name"]: len(topic.get("assignments", ())) or max(1, topic["num_partitions"])
+            for topic in body["topics"]
+            if topic["name"] in created
+        }
+    )
 
 
 def _outcome_word(outcome: Outcome) -> str:

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,7 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Judge the accepted differences after all cases, and only where all of them run."""
+    """Judge the accepted differences after all cases, and only where all of them run.
+
+    The first case pays for fetching Kafka, starting two brokers and creating every topic; hence the time limit.
+    """
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(600))
     runs = [item for item in items if isinstance(item, pytest.Function) and item.originalname == COMPARISON]
     for run in runs:
         case, version = run.callspec.params["case"], run.callspec.params["version"]

@@ -7,6 +7,7 @@ any other: an answer, a closed connection, or silence.
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -95,7 +96,14 @@ class Connection:
         assert isinstance(outcome, Answered), f"{api} v{version}: {outcome}"
         return read_answer(api, version, outcome.data)
 
-    def exchange(self, data: bytes, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Outcome:
+    def exchange_all(self, requests: Sequence[bytes], *, timeout_s: float = ANSWER_TIMEOUT_S) -> list[Outcome]:
+        """Send frames without waiting in between; then wait for as many answers, as they come."""
+        outcomes = [self.exchange(b"".join(requests), timeout_s=timeout_s)]
+        while len(outcomes) < len(requests) and isinstance(outcomes[-1], Answered):
+            outcomes.append(self.exchange(b"", timeout_s=timeout_s))
+        return outcomes
+
+    def exchange(self, data: bytes, *, timeout_s: float = ANSWER_TIMEOUT_S, chunk_bytes: int | None = None) -> Outcome:
         """Send bytes as they are, and wait for one frame, the end of the connection, or the time-out."""
         if self._socket is None:
             self._socket = socket.create_connection(self._address, timeout=ANSWER_TIMEOUT_S)
@@ -103,7 +111,8 @@ class Connection:
         self._socket.settimeout(timeout_s)
         start_s = time.monotonic()
         try:
-            self._socket.sendall(data)
+            for position in range(0, len(data), chunk_bytes or len(data) or 1):
+                self._socket.sendall(data[position : position + (chunk_bytes or len(data))])
             size = self._receive(4)
             answer = self._receive(struct.unpack(">i", size)[0]) if size is not None else None
         except TimeoutError:

@@ -3,9 +3,11 @@
 import struct
 from collections.abc import Callable
 
-from tests.conformance.case import Ask, Case, Raw, served_versions
+from tests.conformance.batches import batch
+from tests.conformance.case import Ask, Case, Raw, Together, Topic, served_versions
 from tests.conformance.cases.bodies import (
     DATA,
+    DATA_END,
     SHARED,
     UNKNOWN_ID,
     described,
@@ -15,6 +17,7 @@ from tests.conformance.cases.bodies import (
     metadata,
     offsets,
     produce,
+    stored,
 )
 from tests.conformance.schemas import Message, request_header_version, schema
 from tests.conformance.wire import CLIENT_ID, frame
@@ -102,6 +105,10 @@ def _without_client_id(request: bytes) -> bytes:
 
 _UNKNOWN_KEYS = (-1, 4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 93, 999, 32767)
 
+_WAITING = Ask("Fetch", fetch(fetched_topic(DATA, fetched_partition(0, DATA_END)), max_wait_ms=200))
+_AT_ONCE = Ask("Metadata", metadata(DATA), version=12)
+_WRITES = {acks: Ask("Produce", produce(batch(2), acks=acks), version=12) for acks in (-1, 0, 1)}
+
 CASES: list[Case] = [
     *(_raw(f"api key {key} is unknown", frame(header(key, 0) + bytes(16))) for key in _UNKNOWN_KEYS),
     *_unserved(),
@@ -133,6 +140,31 @@ CASES: list[Case] = [
         name="a count of -2",
         steps=[Ask("Metadata", metadata(), only=SHARED, mangle=lambda request: request[:-4] + struct.pack(">i", -2))],
         versions=range(1, 4),
+    ),
+    Case(
+        api="Fetch",
+        name="answers in the order of their requests, however long one waits",
+        steps=[Together([_WAITING, _AT_ONCE, _WAITING, Ask("ListOffsets", offsets(DATA, -1))])],
+    ),
+    Case(
+        api="Produce",
+        name="many writes in flight, some without an answer",
+        steps=[
+            Together([_WRITES[-1], _WRITES[1], _WRITES[-1]]),
+            Ask("Produce", produce(batch(1), acks=0), unanswered=True),
+            _WRITES[-1],
+            stored(),
+        ],
+        topics={"$topic": Topic()},
+    ),
+    Case(
+        api="Metadata",
+        name="a good request before a bad one",
+        steps=[Together([_AT_ONCE, Ask("Metadata", metadata(DATA), mangle=lambda request: request[:-1])])],
+    ),
+    *(
+        Case(api=api, name="sent byte by byte", steps=[Ask(api, HARMLESS[api], chunk_bytes=1)])
+        for api in ("ApiVersions", "Metadata", "Produce", "Fetch")
     ),
     *_mangled("last byte cut", lambda request: request[:-1]),
     *_mangled("half of it", lambda request: request[: len(request) // 2]),
