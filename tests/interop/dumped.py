@@ -24,6 +24,7 @@ _HARMLESS: Final = (
     re.compile(r"timestamp: \d+ offset: \d+"),
     re.compile(r"producerId: \d+ producerEpoch: \d+ coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty .*"),
     re.compile(r"\S+ passed sanity check\."),
+    re.compile(r"\S+\.index is empty\."),  # The first batch of a segment has no entry, and may be its last.
 )
 
 
