@@ -66,9 +66,9 @@ class _Slot:
 
 class Connection:
     __slots__ = (
+        "_accounted_bytes",
         "_backlog",
         "_buffer",
-        "_claimed_bytes",
         "_ended_us",
         "_filled",
         "_frame_bytes_max",
@@ -76,6 +76,8 @@ class Connection:
         "_has_ended",
         "_head",
         "_held_bytes",
+        "_held_bytes_max",
+        "_input_bytes",
         "_is_queued",
         "_is_reading",
         "_is_short",
@@ -106,21 +108,24 @@ class Connection:
         self.requests = 0
         self.last_progress_us = shell.clock.mono_us()
         # Input: the beginning of a length, a frame that is being received, or whole frames that wait for their turn;
-        # and what of the memory budget they have claimed.
+        # and the memory that these take.
         self._head = b""
         self._buffer: mmap.mmap | None = None
         self._view: memoryview | None = None
         self._frame_size = 0
         self._filled = 0
         self._backlog: memoryview | None = None
-        self._claimed_bytes = 0
+        self._input_bytes = 0
         # Until a first good request, a stranger gets little room.
         self._frame_bytes_max = shell.first_frame_bytes_max
-        # Output: answers that wait for a value or for those before them, then what is to be sent; and what of the
-        # memory budget they hold.
+        # Output: answers that wait for a value or for those before them, then what is to be sent; and the memory that
+        # these take.
         self._pending: deque[_Slot] = deque()
         self._out: deque[bytes | tuple[SystemFile, int, int]] = deque()
         self._held_bytes = 0
+        self._held_bytes_max = shell.connection_bytes_max
+        # What of both the budget knows: it is told once a turn, and of most turns there is nothing to tell.
+        self._accounted_bytes = 0
         # Where each answer ends in all that was ever queued here: total, size, API key, when it was ready.
         self._unsent: deque[tuple[int, int, int, int]] = deque()
         self._queued_total = 0
@@ -160,7 +165,7 @@ class Connection:
             self._on_end()
             return
         self._filled += size
-        self._claim(size)
+        self._input_bytes += size
         if self._filled == self._frame_size:
             frame = view[: self._frame_size]
             try:
@@ -179,6 +184,7 @@ class Connection:
             end = len(view)
             self._head = b""
         position = 0
+        pending, turn_end_us = self._pending, self._turn_us + _TURN_US_MAX
         while end - position >= 4:
             (size,) = _SIZE.unpack_from(view, position)
             if not 0 < size <= self._frame_bytes_max:
@@ -188,7 +194,12 @@ class Connection:
                 self._begin_frame(size, view[start:end])
                 position = end
                 break
-            if position and (self._ended_us - self._turn_us > _TURN_US_MAX or self._is_held_up()):
+            # Spelt out, because every request asks: has this turn done enough, or is there too much to be answered?
+            if position and (
+                self._ended_us > turn_end_us
+                or self._held_bytes > self._held_bytes_max
+                or len(pending) >= PENDING_MAX
+            ):
                 self._keep_backlog(view[position:end])
                 position = end
                 break
@@ -205,13 +216,13 @@ class Connection:
         self._frame_size = size
         self._filled = len(received)
         self._view[: self._filled] = received
-        self._claim(self._filled)
+        self._input_bytes = self._filled
 
     def _keep_backlog(self, frames: memoryview) -> None:
         if frames.obj is self._shell.scratch:
             frames = memoryview(bytearray(frames))  # The scratch buffer is everybody's.
         self._backlog = frames
-        self._claim(len(frames))
+        self._input_bytes = len(frames)
 
     def _take_backlog(self) -> None:
         """The next turn of frames that came whole, but more than one turn's worth."""
@@ -219,7 +230,6 @@ class Connection:
         frames = self._backlog
         if frames is None or self._is_held_up():
             return
-        self._backlog = None
         self._release_input()
         self._turn_us = monotonic_ns() // 1000
         try:
@@ -254,17 +264,16 @@ class Connection:
             slot = _Slot(key, ended_us)
             slot.hurry = answer.hurry
             slot.held_bytes = _SLOT_BYTES + answer.held_bytes
-            self._hold(slot.held_bytes)
+            self._held_bytes += slot.held_bytes
             self._pending.append(slot)
             answer.then(lambda parts: self._on_answer(slot, parts))
         elif self._pending:
             slot = _Slot(key, ended_us)
             slot.parts = answer
-            slot.held_bytes = _held_by(answer)
-            self._hold(slot.held_bytes)
+            slot.held_bytes = _SLOT_BYTES + _bytes_in(answer)
+            self._held_bytes += slot.held_bytes
             self._pending.append(slot)
         else:
-            self._hold(_held_by(answer))
             self._queue(answer, key, ended_us)
 
     # --- Answering -------------------------------------------------------------------------------------------
@@ -275,22 +284,29 @@ class Connection:
         self._shell.collected.parked(slot.key, monotonic_ns() // 1000 - slot.parked_us)
         if self.closed:
             return
-        self._let_go(slot.held_bytes)
-        slot.held_bytes = _held_by(parts)
-        self._hold(slot.held_bytes)
+        waited_bytes, slot.held_bytes = slot.held_bytes, _SLOT_BYTES + _bytes_in(parts)
+        self._held_bytes += slot.held_bytes - waited_bytes
         pending = self._pending
-        if pending[0] is slot:
-            while pending and (ready := pending[0].parts) is not None:
-                first = pending.popleft()
-                self._queue(ready, first.key, monotonic_ns() // 1000)
-            # Not in the middle of a read: whoever is reading sends when it is done.
-            self._shell.send_soon(self)
+        if pending[0] is not slot:
+            self._settle_input()
+            return
+        while pending and (ready := pending[0].parts) is not None:
+            first = pending.popleft()
+            self._held_bytes -= first.held_bytes
+            self._queue(ready, first.key, monotonic_ns() // 1000)
+        # Not in the middle of a read: whoever is reading sends when it is done.
+        self._shell.send_soon(self)
 
     def _queue(self, parts: Parts, key: int, ready_us: int) -> None:
-        size = 0
+        held = size = 0
         for part in parts:
-            size += len(part) if isinstance(part, bytes) else part[2]
+            if isinstance(part, bytes):
+                held += len(part)
+            else:
+                size += part[2]
+        size += held
         self._out.extend(parts)  # type: ignore[arg-type]
+        self._held_bytes += held
         self._queued_total += size
         self._unsent.append((self._queued_total, size, key, ready_us))
 
@@ -376,7 +392,7 @@ class Connection:
         if sent == size:
             for _ in batch:
                 out.popleft()
-            self._let_go(held)
+            self._held_bytes -= held
             return sent
         self._keep_rest(batch, sent)
         return -1
@@ -389,7 +405,7 @@ class Connection:
             taken = min(sent, len(data))
             sent -= taken
             if isinstance(part, bytes):
-                self._let_go(taken)
+                self._held_bytes -= taken
             if taken == len(data):
                 out.popleft()
                 continue
@@ -437,37 +453,40 @@ class Connection:
 
     # --- Memory, pausing and closing -------------------------------------------------------------------------
 
-    def _claim(self, size: int) -> None:
-        self._claimed_bytes += size
-        self._shell.budget.claim(size)
-
-    def _hold(self, size: int) -> None:
-        self._held_bytes += size
-        self._shell.budget.claim(size)
-
-    def _let_go(self, size: int) -> None:
-        self._held_bytes -= size
-        self._shell.budget.give_back(size)
-
     def _release_input(self) -> None:
+        self._backlog = None
         if self._buffer is not None and self._view is not None:
             self._view.release()
             self._view = None
             self._shell.buffers.give_back(self._buffer)
             self._buffer = None
-        claimed, self._claimed_bytes = self._claimed_bytes, 0
-        self._shell.budget.give_back(claimed)
+        self._input_bytes = 0
 
     def _is_held_up(self) -> bool:
         """Whether more input must wait for answers to be made or to leave."""
-        return len(self._pending) >= PENDING_MAX or self._held_bytes > self._shell.connection_bytes_max
+        return len(self._pending) >= PENDING_MAX or self._held_bytes > self._held_bytes_max
+
+    def _account(self) -> None:
+        """Tell the budget what changed."""
+        change = self._input_bytes + self._held_bytes - self._accounted_bytes
+        if change:
+            self._accounted_bytes += change
+            if change > 0:
+                self._shell.budget.claim(change)
+            else:
+                self._shell.budget.give_back(-change)
 
     def _settle_input(self) -> None:
-        """Read on, go on with what was read, or wait, as things stand now."""
+        """At the end of a turn: read on, go on with what was read, or wait, as things stand now."""
+        if self._is_reading and not (
+            self._accounted_bytes or self._input_bytes or self._held_bytes or self._has_ended
+        ):
+            return  # Everything that came is answered and on its way: the rule.
         if self.closed:
             return
+        self._account()
         shell = self._shell
-        if shell.budget.is_spent and not self._is_short and (self._claimed_bytes or self._held_bytes):
+        if self._accounted_bytes and shell.budget.is_spent and not self._is_short:
             self._is_short = True
             shell.wait_for_memory(self._on_memory)
         may_go_on = not self._is_short and not self._is_held_up()
@@ -529,11 +548,11 @@ class Connection:
             shell.loop.remove_writer(self._socket)
         self._socket.close()
         shell.forget(self)
-        self._backlog = None
         self._release_input()
         self._out.clear()
         self._unsent.clear()
-        self._let_go(self._held_bytes)
+        self._held_bytes = 0
+        self._account()
         # What was waited for here need not be kept for nobody.
         while self._pending:
             slot = self._pending.popleft()
@@ -541,10 +560,6 @@ class Connection:
                 slot.hurry()
 
 
-def _held_by(parts: Parts) -> int:
+def _bytes_in(parts: Parts) -> int:
     """What an answer takes in memory: spans of files take nothing."""
-    held = 0
-    for part in parts:
-        if isinstance(part, bytes):
-            held += len(part)
-    return held
+    return sum([len(part) for part in parts if isinstance(part, bytes)])

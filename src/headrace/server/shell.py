@@ -129,8 +129,7 @@ class Shell:
         """Serve a connected socket."""
         try:
             sock.setblocking(False)
-            if sock.family != socket.AF_UNIX:
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = Connection(self, sock, client)
         except OSError:  # It was reset already.
             sock.close()

@@ -59,7 +59,9 @@ class Flusher:
             done(self._log.offline)
         else:
             self._waiters.append((end_offset, done))
-            self.flush()
+            # One under way may reach that far; whoever is left when it is done begins the next.
+            if not self._flushing:
+                self._start()
 
     def flush(self) -> None:
         """Flush what is there now, though nobody may wait for it."""

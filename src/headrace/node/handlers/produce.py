@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from headrace.node.node import Node
 
 LONG_MAX: Final = 2**63 - 1
+# About what one partition's answer takes while it waits for a flush.
+_ROW_BYTES: Final = 256
 _UNASKED: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -101,6 +103,7 @@ def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> An
             raise ProtocolError("a produce without acknowledgement failed")
         return None
     if waiting is not None:
+        waiting.later.held_bytes = _ROW_BYTES * sum([len(rows) for _, rows in answers])
         waiting.release()
         return waiting.later
     return _encode(answers, version)
