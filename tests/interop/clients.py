@@ -146,11 +146,11 @@ def _document(bootstrap: str, steps: Sequence[Step]) -> bytes:
 
 
 def _java_driver() -> list[str]:
-    compiler = require_tool("javac", hint="the Debian package is default-jdk-headless")
     source = _DRIVERS / "java" / "Driver.java"
     class_path = java_command()[-1]
 
     def build(into: Path) -> None:
+        compiler = require_tool("javac", hint="the Debian package is default-jdk-headless")
         run_checked([compiler, "-Xlint:all", "-Werror", "-d", into, "-cp", class_path, source], timeout_s=120)
 
     return [*java_command(class_path=[cached_build("java-driver", [source], build)]), "Driver"]
@@ -158,10 +158,10 @@ def _java_driver() -> list[str]:
 
 def _kafkajs_driver() -> list[str]:
     node = require_tool("node", hint="the Debian package is nodejs")
-    npm = require_tool("npm", hint="the Debian package is npm")
     sources = [_DRIVERS / "javascript" / name for name in ("package.json", "package-lock.json", "driver.js")]
 
     def build(into: Path) -> None:
+        npm = require_tool("npm", hint="the Debian package is npm")
         for source in sources:
             (into / source.name).write_bytes(source.read_bytes())
         run_checked([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=into, timeout_s=300)
@@ -170,10 +170,10 @@ def _kafkajs_driver() -> list[str]:
 
 
 def _franz_go_driver() -> list[str]:
-    go = require_tool("go", hint="the Debian package is golang-go")
     sources = [_DRIVERS / "go" / name for name in ("go.mod", "go.sum", "main.go")]
 
     def build(into: Path) -> None:
+        go = require_tool("go", hint="the Debian package is golang-go")
         for source in sources:
             (into / source.name).write_bytes(source.read_bytes())
         run_checked([go, "build", "-trimpath", "-o", "driver", "."], cwd=into, timeout_s=300)

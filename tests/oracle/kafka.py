@@ -61,9 +61,9 @@ _SINGLE_NODE_PROPERTIES = {
 
 def kafka_jars() -> Path:
     """The directory with every jar of the broker, its tools and its client; fetched once."""
-    maven = require_tool("mvn", hint="the Debian package is maven")
 
     def fetch(into: Path) -> None:
+        maven = require_tool("mvn", hint="the Debian package is maven")
         run_checked(
             [maven, "-q", "-B", "-f", _POM, "dependency:copy-dependencies", f"-DoutputDirectory={into}"],
             timeout_s=600,

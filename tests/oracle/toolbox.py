@@ -77,12 +77,13 @@ def cached_build(name: str, sources: Sequence[Path], build: Callable[[Path], Non
         unfinished = CACHE_DIR / f"{finished.name}.{os.getpid()}.part"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
-        build(unfinished)
         try:
+            build(unfinished)
             unfinished.rename(finished)
         except OSError:
-            # Another run finished the same build first; its result is as good as ours.
+            # Another run may have finished the same build first; its result is as good as ours.
             if not finished.is_dir():
                 raise
-            shutil.rmtree(unfinished)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
     return finished
