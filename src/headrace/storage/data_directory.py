@@ -187,6 +187,11 @@ class DataDirectory:
         """At once when records are deleted: a crash must not bring them back."""
         starts = {tp: log.start_offset for tp, log in self.logs.items()}
         self._disk.replace_file(checkpoints.START_OFFSETS, checkpoints.encode_offsets(starts))
+        self._start_offsets = starts
+
+    def is_start_written(self, partition: TopicPartition) -> bool:
+        """Whether a crash would find the log starting where it does now."""
+        return self._start_offsets.get(partition, 0) == self.logs[partition].start_offset
 
     def close(self) -> list[tuple[TopicPartition | None, StorageError]]:
         """Put everything on disk and say so. A log that fails keeps the stop from counting as clean."""

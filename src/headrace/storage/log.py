@@ -183,6 +183,13 @@ class PartitionLog:
                 index_interval_bytes=self._index_interval_bytes,
             )
         except DiskFull:
+            if producer_id != NO_PRODUCER_ID:
+                self.producers.await_refused(
+                    producer_id=producer_id,
+                    producer_epoch=header.producer_epoch,
+                    base_sequence=header.base_sequence,
+                    now_ms=now_ms,
+                )
             raise
         except StorageError as error:
             self.fail(error)
@@ -387,7 +394,7 @@ class PartitionLog:
             elif at_least_one:
                 size = first_bytes
             else:
-                return (segment.log, position, bytes_max) if bytes_max > 0 else None
+                return None  # Some readers take bytes without one whole batch for a broken log.
         return segment.log, position, size
 
     def _place_of(self, offset: int) -> Place:

@@ -419,6 +419,24 @@ def test_a_full_disk_refuses_an_append_and_takes_it_later() -> None:
     assert stage.append(sent) == Duplicate(0, 0, -1)
 
 
+def test_what_follows_a_batch_that_found_no_room_waits_for_it() -> None:
+    """Of a producer that nobody remembers any batch might be the first, and the smaller one would fit."""
+    stage = LogStage()
+    first = batch(b"x" * 500, producer_id=1, producer_epoch=0, base_sequence=0)
+    second = batch(b"v", producer_id=1, producer_epoch=0, base_sequence=1)
+    stage.disk.capacity_bytes = 200
+    with pytest.raises(DiskFull):
+        stage.append(first)
+    with pytest.raises(ApiError) as caught:
+        stage.append(second)
+    assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert stage.append(batch(b"v", producer_id=2, producer_epoch=0, base_sequence=7)).base_offset == 0
+    room(stage)
+    assert stage.append(first).base_offset == 1
+    assert stage.append(second).base_offset == 2
+    assert stage.append(first) == Duplicate(1, 1, -1)
+
+
 def test_a_roll_that_finds_no_room_leaves_nothing_behind() -> None:
     """A segment file left by a failed roll would hide what a smaller batch then adds to the old segment."""
     stage = LogStage(segment_bytes=3 * ONE)

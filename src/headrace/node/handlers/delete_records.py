@@ -7,6 +7,7 @@ crash must not bring deleted records back.
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import ApiError, ErrorCode, StorageError
+from headrace.ids import TopicPartition
 from headrace.node.apis import Api, Call, Message
 from headrace.node.topics import Partition
 from headrace.protocol.messages import delete_records as messages
@@ -68,6 +69,8 @@ def _raise_start(node: "Node", name: str, index: int, offset: int, raised: list[
     if offset > log.start_offset:
         log.raise_start(offset)
         partition.notify(0)  # Readers are told of it when they are next told something.
+    # An earlier request may have raised it and found no room to write it down.
+    if not node.data.is_start_written(TopicPartition(partition.topic.name, partition.index)):
         raised.append(partition)
     return {"partition_index": index, "low_watermark": log.start_offset}
 
