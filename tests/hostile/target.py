@@ -68,7 +68,7 @@ class Wire:
         assert answer is not None, "the node closed an honest connection"
         correlation, position = parse_response_header(answer, api_key=api_key, api_version=version)
         assert correlation == self._answered
-        return MESSAGES[api_key].response.decode(answer[position:], version)
+        return MESSAGES[api_key].response.decode(answer, version, position)
 
     def close(self) -> None:
         self.socket.close()
