@@ -285,6 +285,7 @@ class Node:
         self.events.error("log offline", partition=partition.log.directory, error=partition.log.offline)
         # Readers are told, those too that have nothing to read.
         partition.notify()
+        self.finish_turn()
 
     # --- Topics ----------------------------------------------------------------------------------------------
 

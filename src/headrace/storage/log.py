@@ -343,7 +343,8 @@ class PartitionLog:
         """A span of whole batches from the one that holds `offset`; None where nothing is visible there.
 
         The span may end inside a batch where no boundary is known within the limit; readers drop the cut part.
-        `at_least_one` gives the first batch whole even beyond the limit, or a reader would never get past it.
+        `at_least_one` gives the first batch whole even beyond the limit, or a reader would never get past it; otherwise
+        a first batch beyond the limit gives None.
         `to_end` reads beyond the high watermark, for replicas.
         """
         if not self.start_offset <= offset <= self.end_offset:
