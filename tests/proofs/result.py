@@ -44,7 +44,7 @@ def host_facts() -> dict[str, str]:
         "kernel": f"{platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "headrace": version("headrace"),
-        "clients": f"confluent-kafka {confluent_kafka.version()[0]}, librdkafka {confluent_kafka.libversion()[0]}",
+        "clients": f"confluent-kafka {version('confluent-kafka')}, librdkafka {confluent_kafka.libversion()[0]}",
         "strace": _strace_version(),
     }
 

@@ -169,8 +169,15 @@ def scratch(name: str) -> Iterator[Path]:
     """A directory on the disk that the project is on. It stays where it is if the work in it fails."""
     (DIRECTORY / "work").mkdir(parents=True, exist_ok=True)
     path = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=DIRECTORY / "work"))
-    yield path
-    shutil.rmtree(path)
+    failed = False
+    try:
+        yield path
+    except Exception:
+        failed = True
+        raise
+    finally:
+        if not failed:
+            shutil.rmtree(path)
 
 
 def run_slice(proof: Proof, units: range, advance: Callable[[int], None]) -> tuple[Facts, float]:

@@ -16,9 +16,12 @@ HOST = {"host": "a host"}
 class Counting:
     """A proof of nothing, whose units are counted; one of them can be made to fail."""
 
-    def __init__(self, *, slice_units: int | None = 4, fails_at: int | None = None) -> None:
+    def __init__(
+        self, *, slice_units: int | None = 4, fails_at: int | None = None, interrupted_at: int | None = None
+    ) -> None:
         self.slices: list[range] = []
         self.fails_at = fails_at
+        self.interrupted_at = interrupted_at
         self.proof = Proof(
             name="counting",
             promise="It counts.",
@@ -32,6 +35,8 @@ class Counting:
     def run(self, work: Slice) -> Facts:
         self.slices.append(work.units)
         for unit in work.each():
+            if unit == self.interrupted_at:
+                raise KeyboardInterrupt
             assert unit != self.fails_at, f"{unit} does not count"
         return {"counted": len(work.units), "highest_max": work.units[-1]}
 
@@ -98,9 +103,13 @@ def test_progress_belongs_to_its_commit(tmp_path: Path) -> None:
     assert load_standing(path, commit="abc") == Standing("abc")
 
 
-def test_an_interrupted_proof_goes_on_where_it_was(proofs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing = Counting(fails_at=6)
-    assert call(failing, monkeypatch) == 1
+@pytest.mark.parametrize(("end", "status"), [("fails_at", 1), ("interrupted_at", 130)])
+def test_a_proof_goes_on_where_it_ended(
+    proofs: Path, monkeypatch: pytest.MonkeyPatch, end: str, status: int
+) -> None:
+    assert call(Counting(**{end: 6}), monkeypatch) == status
+    # A failure leaves what it worked on; an interruption has nothing to show.
+    assert len(list(proofs.glob("cache/work/*"))) == (1 if end == "fails_at" else 0)
     mended = Counting()
     assert call(mended, monkeypatch) == 0
     assert mended.slices == [range(4, 8), range(8, 10)]
