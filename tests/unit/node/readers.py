@@ -14,17 +14,31 @@ VERSION: Final = 12  # The last that names topics.
 BYTES_MAX: Final = 1 << 20
 
 
+def batch_of(*values: bytes, **more: Any) -> bytes:
+    return encode_batch([Record(None, value, timestamp_ms=TIMESTAMP_MS) for value in values], **more)
+
+
+def send_produce(
+    driven: DrivenNode, *batches: tuple[str, int, bytes | None], acks: int = 1
+) -> Parts | Later[Parts] | None:
+    """One request with these batches (topic, partition, records), as a turn of its own."""
+    topics = [
+        {"name": topic, "partition_data": [{"index": partition, "records": batch}]}
+        for topic, partition, batch in batches
+    ]
+    answer = driven.send("Produce", 9, {"acks": acks, "timeout_ms": 1000, "topic_data": topics})
+    driven.node.finish_turn()
+    return answer
+
+
+def produced_rows(driven: DrivenNode, answer: Parts | Later[Parts] | None) -> list[Message]:
+    topics = driven.receive("Produce", 9, answer)["responses"]
+    return [row for topic in topics for row in topic["partition_responses"]]
+
+
 def write(driven: DrivenNode, topic: str, *values: bytes, partition: int = 0, acks: int = 1) -> int:
     """One batch, as a turn of its own; its first offset."""
-    batch = encode_batch([Record(None, value, timestamp_ms=TIMESTAMP_MS) for value in values])
-    body = {
-        "acks": acks,
-        "timeout_ms": 1000,
-        "topic_data": [{"name": topic, "partition_data": [{"index": partition, "records": batch}]}],
-    }
-    answer = driven.send("Produce", 9, body)
-    driven.node.finish_turn()
-    (row,) = driven.receive("Produce", 9, answer)["responses"][0]["partition_responses"]
+    (row,) = produced_rows(driven, send_produce(driven, (topic, partition, batch_of(*values)), acks=acks))
     assert row["error_code"] == 0, row
     offset: int = row["base_offset"]
     return offset
@@ -44,13 +58,12 @@ class Fetched:
             assert answer is not None
             self._parts.append(answer)
 
-    @property
     def is_answered(self) -> bool:
         return bool(self._parts)
 
     def wait(self) -> Message:
         """Let the world go on until it is answered."""
-        self._driven.world.run_until_true(lambda: self.is_answered)
+        self._driven.world.run_until_true(lambda: self.is_answered())
         return self._driven.receive("Fetch", self._version, self._parts[0])
 
     def rows(self) -> dict[tuple[str | bytes, int], Message]:
