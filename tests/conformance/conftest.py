@@ -84,12 +84,12 @@ def _serving(process: RunningBroker, config: pytest.Config) -> Iterator[Broker]:
     try:
         process.start()
         broker = Broker(process.name, process.bootstrap, str(process.data_dir))
-        broker.create_topics(SHARED_TOPICS)
-        topics: dict[str, Topic] = config.stash[_TOPICS]
-        broker.create_topics(topics)
-        fill_shared_topics(broker)
-        yield broker
-        broker.connection.close()
+        with broker.connection:
+            broker.create_topics(SHARED_TOPICS)
+            topics: dict[str, Topic] = config.stash[_TOPICS]
+            broker.create_topics(topics)
+            fill_shared_topics(broker)
+            yield broker
     except ToolMissing as missing:
         without_tool(missing)
     finally:
