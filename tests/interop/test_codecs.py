@@ -26,8 +26,9 @@ def test_the_batches_kept_have_the_codec_asked_for(exchange: Exchange, producer:
         usable(producer)
         exchange.sent(producer)
     without = codec == "lz4" and (exchange.broker.name, producer) in WITHOUT_LZ4
-    expected = "none" if without else codec
-    assert codecs_kept(exchange, topic_of(producer, f"codec-{codec}")) == {expected}
+    used = codecs_kept(exchange, topic_of(producer, f"codec-{codec}"))
+    # Any client may leave a batch as it is that would only grow.
+    assert used - {"none"} == (set() if without else {codec} - {"none"})
 
 
 def codecs_kept(exchange: Exchange, topic: str) -> set[str]:

@@ -109,7 +109,7 @@ def restart_while_sending(exchange: Exchange) -> None:
             broker.bootstrap, restart_topic(name), {0: saying_when()}, codec="gzip", acks="all"
         )
 
-    with ThreadPoolExecutor(len(DRIVERS)) as pool, unclosed_sockets_forgiven():
+    with unclosed_sockets_forgiven(), ThreadPoolExecutor(len(DRIVERS)) as pool:
         sending = [pool.submit(send, name) for name in DRIVERS]
         half_way.wait()
         if broker.name == "headrace":
