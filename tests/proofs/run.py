@@ -30,7 +30,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tests.oracle.toolbox import CACHE_DIR, REQUIRE_ALL, ToolMissing
-from tests.proofs import cold_reader, descriptors, disk_full, fsync_errors, kill, storm
+from tests.proofs import cold_reader, descriptors, disk_full, fsync_errors, kill, simulation, storm
 from tests.proofs.proof import Facts, Proof, Slice
 from tests.proofs.result import ROOT, commit, duration_text, is_dirty, number_text, rerun_command, write_page
 from tests.proofs.standing import Standing, load_standing, save_standing
@@ -39,6 +39,19 @@ from tests.proofs.tracing import check_strace
 DIRECTORY: Final = CACHE_DIR / "proofs"
 
 PROOFS: Final = (
+    Proof(
+        name="simulation",
+        promise=(
+            "Whatever fails (power, process, syncs, writes, room, connections) and whenever, inside an operation too: "
+            "what a topic's settings promise to keep is kept, nothing is doubled, reordered, torn or invented, deleted "
+            "things stay deleted, and in the end everything goes on."
+        ),
+        unit="seeds",
+        total=5_000,
+        ci=200,
+        slice_units=100,
+        run=simulation.run,
+    ),
     Proof(
         name="kill",
         promise=(

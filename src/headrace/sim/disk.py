@@ -42,6 +42,8 @@ class PowerLost(BaseException):
 
 
 class Operation(Enum):
+    __hash__ = object.__hash__  # Enum's own is written in Python, and every operation is counted.
+
     APPEND = auto()
     READ = auto()
     TRUNCATE = auto()
@@ -98,6 +100,8 @@ class SimFile:
             raise _storage_error(self.path, error) from error
         inode.append(data)
         self.size += len(data)
+        if self._disk.used_bytes is not None:
+            self._disk.used_bytes += len(data)
 
     def read(self, position: int, size: int) -> bytes:
         assert position >= 0
@@ -206,6 +210,8 @@ class SimDisk:
         # How often each kind of operation was tried, and how many of them could change anything.
         self.counts: Counter[Operation] = Counter()
         self.changes = 0
+        # Counted when first asked for, and kept while nothing but appends happens.
+        self.used_bytes: int | None = None
         self._power_lost_at: int | None = None
         self._off = False
         self._faults: dict[Operation, list[_Fault]] = {operation: [] for operation in Operation}
@@ -313,8 +319,9 @@ class SimDisk:
         self.check_power()
         if self.capacity_bytes is None:
             return _UNLIMITED_BYTES
-        used_bytes = sum(node.size for _, node in self.tree.walk() if isinstance(node, Inode))
-        return max(0, self.capacity_bytes - used_bytes)
+        if self.used_bytes is None:
+            self.used_bytes = sum(node.size for _, node in self.tree.walk() if isinstance(node, Inode))
+        return max(0, self.capacity_bytes - self.used_bytes)
 
     def total_bytes(self) -> int:
         self.check_power()
@@ -397,6 +404,8 @@ class SimDisk:
                 self._off = True
                 raise PowerLost
             self.changes += 1
+            if operation is not Operation.APPEND:
+                self.used_bytes = None
         self.counts[operation] += 1
         self.world.trace(f"{operation.name} {path}")
         error = None

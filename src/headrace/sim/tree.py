@@ -8,6 +8,7 @@ that concerns two directories is durable in each on its own, and undone as a who
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from headrace.errors import StorageError
@@ -129,5 +130,6 @@ class Tree:
         self._pending.append(list(effects))
 
 
-def split(path: str) -> list[str]:
-    return [name for name in path.split("/") if name not in ("", ".")]
+@lru_cache(maxsize=4096)  # Every operation asks, of few paths.
+def split(path: str) -> tuple[str, ...]:
+    return tuple(name for name in path.split("/") if name not in ("", "."))

@@ -199,10 +199,10 @@ class DataDirectory:
         for partition, log in self.logs.items():
             try:
                 log.close()
-                if log.offline is not None:
-                    failures.append((partition, log.offline))
             except StorageError as error:
-                failures.append((partition, error))
+                log.fail(error)
+            if log.offline is not None:
+                failures.append((partition, log.offline))
         try:
             self.checkpoint()
             watermarks = {tp: log.high_watermark for tp, log in self.logs.items()}
