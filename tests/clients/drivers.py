@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tests.clients.scenario import Message
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 

@@ -93,8 +93,7 @@ def unclosed_sockets_forgiven() -> Iterator[None]:
 
 @cache
 def restart_while_sending(exchange: Exchange) -> None:
-    """Once for all of them: a node is killed, Apache Kafka stopped, both start again on the same port."""
-    broker = exchange.broker
+    """Once for all of them."""
     exchange.create_topics(*map(restart_topic, DRIVERS))
     half_way = threading.Barrier(len(DRIVERS) + 1, timeout=60)
 
@@ -105,17 +104,12 @@ def restart_while_sending(exchange: Exchange) -> None:
             yield message
 
     def send(name: str) -> None:
-        DRIVERS[name].produce(
-            broker.bootstrap, restart_topic(name), {0: saying_when()}, codec="gzip", acks="all"
-        )
+        bootstrap, topic = exchange.broker.bootstrap, restart_topic(name)
+        DRIVERS[name].produce(bootstrap, topic, {0: saying_when()}, codec="gzip", acks="all")
 
     with unclosed_sockets_forgiven(), ThreadPoolExecutor(len(DRIVERS)) as pool:
         sending = [pool.submit(send, name) for name in DRIVERS]
         half_way.wait()
-        if broker.name == "headrace":
-            broker.kill()
-        else:
-            broker.stop()
-        broker.start()
+        exchange.interrupt()
         for one in sending:
             one.result()
