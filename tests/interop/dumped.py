@@ -5,12 +5,11 @@ be of a known, harmless kind.
 """
 
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.oracle.kafka import java_command
+from tests.oracle.kafka import dump_log_segments
 
 _BATCH: Final = re.compile(
     r"baseOffset: (?P<base>\d+) lastOffset: (?P<last>\d+) count: (?P<count>\d+) .*"
@@ -38,9 +37,7 @@ class Dumped(NamedTuple):
 
 def dump(files: Sequence[Path], *, options: Sequence[str] = ()) -> Dumped:
     """Look into segments, their indexes and snapshots, down to each record of a compressed batch."""
-    command = [*java_command(), "kafka.tools.DumpLogSegments", "--deep-iteration", *options]
-    command += ["--files", ",".join(map(str, sorted(files)))]
-    printed = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    printed = dump_log_segments(sorted(files), options=options)
     codecs, offsets, complaints = [], [], []
     if printed.returncode != 0:
         complaints.append(f"exit status {printed.returncode}")

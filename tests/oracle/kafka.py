@@ -85,10 +85,18 @@ def run_tool(main_class: str, *arguments: str | Path, timeout_s: float = 120) ->
     return run_checked(command, timeout_s=timeout_s).decode()
 
 
-def dump_log_segments(files: Sequence[Path], *, deep: bool = True, options: Sequence[str] = ()) -> str:
-    """What DumpLogSegments prints about segments and indexes; `deep` looks into compressed batches too."""
-    depth = ["--deep-iteration"] if deep else []
-    return run_tool("kafka.tools.DumpLogSegments", *depth, *options, "--files", ",".join(map(str, files)))
+def dump_log_segments(
+    files: Sequence[Path], *, deep: bool = True, options: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run DumpLogSegments; `deep` looks into compressed batches too.
+
+    It complains on either output and exits with zero all the same, so both come together in `stdout`.
+    """
+    command = [*java_command(), "kafka.tools.DumpLogSegments", *(["--deep-iteration"] if deep else []), *options]
+    command += ["--files", ",".join(map(str, files))]
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120
+    )
 
 
 def free_ports(count: int) -> list[int]:
