@@ -194,12 +194,7 @@ class Connection:
                 self._begin_frame(size, view[start:end])
                 position = end
                 break
-            # Spelt out, because every request asks: has this turn done enough, or is there too much to be answered?
-            if position and (
-                self._ended_us > turn_end_us
-                or self._held_bytes > self._held_bytes_max
-                or len(pending) >= PENDING_MAX
-            ):
+            if position and (self._ended_us > turn_end_us or len(pending) >= PENDING_MAX):
                 self._keep_backlog(view[position:end])
                 position = end
                 break
