@@ -59,6 +59,7 @@ class Proof:
     ci: int
     run: Callable[[Slice], Facts]  # Raises, most often AssertionError, where the promise does not hold.
     slice_units: int | None = None  # None: it cannot be divided.
+    alone: bool = False  # Whether a unit can be run again without those before it in its slice.
     check_tools: Callable[[], None] = lambda: None  # Raises ToolMissing.
 
     def __post_init__(self) -> None:

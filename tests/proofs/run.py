@@ -51,6 +51,7 @@ PROOFS: Final = (
         ci=200,
         slice_units=100,
         run=simulation.run,
+        alone=True,
     ),
     Proof(
         name="kill",
@@ -90,6 +91,7 @@ PROOFS: Final = (
         ci=1,
         slice_units=1,
         run=disk_full.run,
+        alone=True,
         check_tools=disk_full.check_mounts,
     ),
     Proof(
@@ -201,9 +203,14 @@ def run_slice(proof: Proof, units: range, advance: Callable[[int], None]) -> tup
         try:
             facts = proof.run(work)
         except Exception as error:
-            stop = units.stop if work.current is None else work.current + 1
-            raise ProofFailed(proof, range(units.start, stop), work.current, directory) from error
+            raise ProofFailed(proof, units_to_rerun(proof, work), work.current, directory) from error
         return facts, time.monotonic() - began_s
+
+
+def units_to_rerun(proof: Proof, work: Slice) -> range:
+    if work.current is None:
+        return work.units
+    return range(work.current if proof.alone else work.units.start, work.current + 1)
 
 
 def prove(proof: Proof, screen: Screen, *, keep: bool) -> None:

@@ -17,7 +17,12 @@ class Counting:
     """A proof of nothing, whose units are counted; one of them can be made to fail."""
 
     def __init__(
-        self, *, slice_units: int | None = 4, fails_at: int | None = None, interrupted_at: int | None = None
+        self,
+        *,
+        slice_units: int | None = 4,
+        fails_at: int | None = None,
+        interrupted_at: int | None = None,
+        alone: bool = False,
     ) -> None:
         self.slices: list[range] = []
         self.fails_at = fails_at
@@ -30,6 +35,7 @@ class Counting:
             ci=3,
             slice_units=slice_units,
             run=self.run,
+            alone=alone,
         )
 
     def run(self, work: Slice) -> Facts:
@@ -133,14 +139,15 @@ def test_another_commit_starts_afresh(proofs: Path, monkeypatch: pytest.MonkeyPa
     assert mended.slices[0] == range(4)
 
 
+@pytest.mark.parametrize(("alone", "units"), [(False, "5-6"), (True, "6")])
 def test_a_failure_says_which_unit_and_how_to_run_it_again(
-    proofs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    proofs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], alone: bool, units: str
 ) -> None:
-    assert call(Counting(fails_at=6), monkeypatch, "--units", "5-9") == 1
+    assert call(Counting(fails_at=6, alone=alone), monkeypatch, "--units", "5-9") == 1
     printed = capsys.readouterr().out
     assert "counting FAILED at 6" in printed
     assert "6 does not count" in printed
-    assert "python -m tests.proofs.run --only counting --units 5-6" in printed
+    assert f"python -m tests.proofs.run --only counting --units {units}\n" in printed
     assert not (proofs / "pages").exists()
 
 
