@@ -113,7 +113,8 @@ def test_progress_belongs_to_its_commit(tmp_path: Path) -> None:
 def test_a_proof_goes_on_where_it_ended(
     proofs: Path, monkeypatch: pytest.MonkeyPatch, end: str, status: int
 ) -> None:
-    assert call(Counting(**{end: 6}), monkeypatch) == status
+    ending = Counting(fails_at=6) if end == "fails_at" else Counting(interrupted_at=6)
+    assert call(ending, monkeypatch) == status
     # A failure leaves what it worked on; an interruption has nothing to show.
     assert len(list(proofs.glob("cache/work/*"))) == (1 if end == "fails_at" else 0)
     mended = Counting()
