@@ -26,10 +26,10 @@ from headrace.sim.world import World
 SECOND_US: Final = 1_000_000
 TROUBLE_US: Final = 30 * SECOND_US
 PATIENCE_US: Final = 60 * SECOND_US
-FAULTS_LEAST, FAULTS_MOST = 5, 9
+FAULTS_LEAST, FAULTS_MOST = 5, 7
 ACKNOWLEDGED_LEAST: Final = 500
 # About how often a producer sends a batch, and a consumer asks for more.
-BATCH_US, POLL_US = 450_000, 400_000
+BATCH_US, POLL_US = 360_000, 500_000
 SURVIVAL_WEIGHTS: Final = [{"BY_CHANCE": 7, "NOTHING": 2, "EVERYTHING": 1}[survival.name] for survival in Survival]
 SAMPLES: Final = 3  # Reads at any offset of each partition, in the end.
 
@@ -85,9 +85,12 @@ class CrashRun:
         self.checker = Checker()
         self.machine = Machine(self.world, settings=settings, told=self._told)
         self.machine.on_end = self._process_ended
+        self.machine.disk.sync_us_most = chance.choice((5_000, 20_000, 400_000))
         self.ledger = Ledger(self.machine, self.checker)
         self.admin = Administrator(self.ledger)
         self.faults: Counter[str] = Counter()
+        # Enough to get in each other's way; the more there are, the longer a restart takes.
+        self._lasting = chance.sample(list(DURABILITIES), 3)
         self._producers: dict[Topic, list[Producer]] = {}
         self._consumers: dict[Topic, list[Consumer]] = {}
         self._is_over = False
@@ -95,9 +98,9 @@ class CrashRun:
     def run(self) -> Outcome:
         self.machine.start()
         self._await(lambda: self.machine.is_up)
-        for name in DURABILITIES:
+        for name in self._lasting:
             self._make_topic(name, name, partitions=self._chance.choice((1, 2)))
-        self._await(lambda: len(self.admin.topics) == len(DURABILITIES))
+        self._await(lambda: len(self.admin.topics) == len(self._lasting))
         self._plan_faults()
         self._administrate_later()
         self._run_to(self.world.mono_us() + TROUBLE_US)
@@ -173,7 +176,7 @@ class CrashRun:
         if self._is_over:
             return
         chance, admin, done = self._chance, self.admin, self._administered
-        lasting = admin.topics[chance.choice(list(DURABILITIES))]
+        lasting = admin.topics[chance.choice(self._lasting)]
         match chance.randrange(6):
             case 0 | 1 | 2:
                 name = chance.choice(PASSING)

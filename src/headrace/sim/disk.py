@@ -169,7 +169,7 @@ class SimFile:
             for done in waiting:
                 self._disk.call_if_on(partial(done, error))
 
-        self._disk.later(self._disk.world.delay_us(least=SYNC_US_LEAST, most=SYNC_US_MOST), finish)
+        self._disk.later(self._disk.sync_us(), finish)
 
     def _settle(self, inode: Inode, captured: Capture, error: OSError | None) -> None:
         if error is None:
@@ -207,6 +207,7 @@ class SimDisk:
     def __init__(self, world: World, *, capacity_bytes: int | None = None) -> None:
         self.world = world
         self.capacity_bytes = capacity_bytes
+        self.sync_us_most = SYNC_US_MOST
         # How often each kind of operation was tried, and how many of them could change anything.
         self.counts: Counter[Operation] = Counter()
         self.changes = 0
@@ -293,7 +294,7 @@ class SimDisk:
                 self.tree.make_durable(directory, captured)
             done(error)
 
-        self.later(self.world.delay_us(least=SYNC_US_LEAST, most=SYNC_US_MOST), finish)
+        self.later(self.sync_us(), finish)
 
     def read_file(self, path: str) -> bytes | None:
         if not self.exists(path):
@@ -421,6 +422,10 @@ class SimDisk:
         if (error := self.operate(operation, path)) is not None:
             raise _storage_error(path, error) from error
 
+    def sync_us(self) -> int:
+        """How long the next sync takes."""
+        return self.world.delay_us(least=SYNC_US_LEAST, most=self.sync_us_most)
+
     def call_if_on(self, call: Callable[[], None]) -> None:
         if not self._off:
             call()
@@ -430,6 +435,7 @@ class SimDisk:
 
     def _successor(self, tree: Tree) -> "SimDisk":
         after = SimDisk(self.world, capacity_bytes=self.capacity_bytes)
+        after.sync_us_most = self.sync_us_most
         after.tree = tree
         return after
 
