@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.conftest import forgotten_sockets_of_clients  # noqa: F401  # Used by every test here.
 from tests.interop.exchange import Exchange
 from tests.oracle.kafka import ApacheKafka, java_command
 from tests.oracle.subject import Headrace
