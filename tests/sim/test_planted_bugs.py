@@ -4,10 +4,8 @@ A simulation that finds nothing proves something only if it would find what is t
 once, or in somebody else's.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -199,7 +197,8 @@ def delete_segments_before_the_start_is_written(plant: Plant) -> None:
     delete_expired = Node.delete_expired
 
     def without_checkpoint(self: Node, partitions: Any = None) -> None:
-        with mock.patch.object(DataDirectory, "checkpoint", nothing):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DataDirectory, "checkpoint", nothing)
             delete_expired(self, partitions)
 
     plant(Node, "delete_expired", without_checkpoint)
@@ -214,20 +213,10 @@ def give_out_producer_ids_that_are_not_written_down(plant: Plant) -> None:
     plant(Node, "next_producer_id", next_id)
 
 
-@pytest.fixture
-def plant() -> Iterator[Plant]:
-    with ExitStack() as stack:
-
-        def put(owner: Any, name: str, value: Any) -> None:
-            stack.enter_context(mock.patch.object(owner, name, value))
-
-        yield put
-
-
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", BUGS)
-def test_the_bug_is_found(name: str, plant: Plant) -> None:
-    BUGS[name](plant)
+def test_the_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BUGS[name](monkeypatch.setattr)
     for seed in range(SEEDS_MAX):
         try:
             if run_seed(seed).anomalies:
