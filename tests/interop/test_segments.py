@@ -19,8 +19,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.clients.drivers import CODECS, DRIVERS
 from tests.clients.scenario import Message, digest, messages, spread
 from tests.interop.dumped import dump
-from tests.oracle.kafka import ApacheKafka
+from tests.oracle.kafka import ApacheKafka, java_command
 from tests.oracle.subject import Headrace, RunningBroker
+from tests.oracle.toolbox import ToolMissing, without_tool
 
 PARTITIONS: Final = 2
 # The smallest segments that Kafka allows, and index entries often enough to be worth checking.
@@ -32,6 +33,15 @@ CHECKPOINTS: Final = (
 )
 
 Sent = dict[int, list[Message]]
+
+
+@pytest.fixture(autouse=True)
+def java() -> None:
+    """Every test here needs Kafka's jars, also those that need no broker of it."""
+    try:
+        java_command()
+    except ToolMissing as missing:
+        without_tool(missing)
 
 
 @pytest.fixture
