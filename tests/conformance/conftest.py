@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.case import Broker, Case, Topic
+from tests.conformance.broker import Broker
+from tests.conformance.case import Case, Topic
 from tests.conformance.differences import ACCEPTED, Accepted
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.subject import Headrace, RunningBroker

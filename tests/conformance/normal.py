@@ -14,7 +14,8 @@ from typing import Any
 
 from headrace.errors import ErrorCode
 from tests.conformance.batches import split_batches
-from tests.conformance.case import Broker, Observed
+from tests.conformance.broker import Broker
+from tests.conformance.run import Observed
 from tests.conformance.schemas import Message
 
 # What tells the items of a list apart, wherever it occurs.

@@ -2,10 +2,12 @@
 
 import pytest
 
-from tests.conformance.case import Broker, Case, run_case
+from tests.conformance.broker import Broker
+from tests.conformance.case import Case
 from tests.conformance.conftest import SUBJECT_IS_APACHE, Account
 from tests.conformance.differences import ACCEPTED
 from tests.conformance.normal import Difference, Symbols, compare
+from tests.conformance.run import run_case
 from tests.oracle.toolbox import ToolMissing, without_tool
 
 try:

@@ -11,9 +11,9 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from tests.conformance.batches import BASE_TIMESTAMP_MS, batch, split_batches
-from tests.conformance.case import Observed
 from tests.conformance.differences import Accepted
 from tests.conformance.normal import Symbols, compare
+from tests.conformance.run import Observed
 from tests.oracle.toolbox import ToolMissing, without_tool
 
 try:

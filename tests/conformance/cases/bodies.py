@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.conformance.batches import BASE_TIMESTAMP_MS, Batch, Record, batch
-from tests.conformance.case import Ask, Broker, Context, Topic, Until
+from tests.conformance.broker import Broker
+from tests.conformance.case import Ask, Topic, Until
+from tests.conformance.run import Context
 from tests.conformance.schemas import Message
 
 UNKNOWN_ID = uuid.UUID("7c4e9f0a-31bd-4c55-9d0e-2f6f5f0f9a11")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.conformance.batches import batch
-from tests.conformance.case import Ask, Case, Context, Step, Topic
+from tests.conformance.case import Ask, Case, Step, Topic
 from tests.conformance.cases.bodies import (
     DATA,
     DATA_END,
@@ -19,6 +19,7 @@ from tests.conformance.cases.bodies import (
     produce,
     produced_topic,
 )
+from tests.conformance.run import Context
 from tests.conformance.schemas import Message
 
 _SESSIONS = range(7, 19)

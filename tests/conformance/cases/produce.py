@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from tests.conformance.batches import BASE_TIMESTAMP_MS, Batch, Record, batch, old_message, zigzag
-from tests.conformance.case import Ask, Case, Context, Step, Topic, Until
+from tests.conformance.case import Ask, Case, Step, Topic, Until
 from tests.conformance.cases.bodies import (
     ILLEGAL_NAMES,
     NO_ID,
@@ -15,6 +15,7 @@ from tests.conformance.cases.bodies import (
     produced_topic,
     stored,
 )
+from tests.conformance.run import Context
 
 ONE = {"$topic": Topic()}
 _DAY_MS = 86_400_000

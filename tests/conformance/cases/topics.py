@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.conformance.batches import batch
-from tests.conformance.case import Ask, Case, Context, Step, Topic
+from tests.conformance.case import Ask, Case, Step, Topic
 from tests.conformance.cases.bodies import (
     ILLEGAL_NAMES,
     NO_ID,
@@ -17,6 +17,7 @@ from tests.conformance.cases.bodies import (
     until_topic_exists,
     until_topic_is_gone,
 )
+from tests.conformance.run import Context
 from tests.conformance.schemas import Message
 
 _AS_IT_IS = Ask("Metadata", metadata("$topic"))
