@@ -120,7 +120,11 @@ CASES += [
     _on_topic("append a stranger", _op(_APPEND, "cleanup.policy", "shred")),
     _on_topic("append null", _op(_APPEND, "cleanup.policy", None)),
     _on_topic("append to what is no list", _op(_APPEND, "retention.ms", "1")),
-    _on_topic("subtract", _op(_SUBTRACT, "cleanup.policy", "compact")),
+    _on_topic(
+        "subtract",
+        _op(_SUBTRACT, "cleanup.policy", "compact"),
+        then=(until_config_is("cleanup.policy", ""), _NOW),
+    ),
     _on_topic("subtract what is not there", _op(_SUBTRACT, "cleanup.policy", "delete")),
     _on_topic("subtract from what is no list", _op(_SUBTRACT, "retention.ms", "1")),
     _on_topic("operation 4", _op(4, "retention.ms", "1")),
