@@ -105,6 +105,10 @@ class CrashRun:
         self._administrate_later()
         self._run_to(self.world.mono_us() + TROUBLE_US)
         self._await(lambda: self.checker.acknowledged_count >= ACKNOWLEDGED_LEAST)
+        while self.faults.total() < FAULTS_LEAST:
+            # A fault that was planned inside some operation may have waited for it in vain.
+            self._await(lambda: self.machine.is_up)
+            self._kill()
         self._put_right()
         self._read_everything()
         return Outcome(
