@@ -123,6 +123,8 @@ class Node:
     def start(self) -> Later[Loaded | HeadraceError]:
         """Open everything. Resolved once what a restart changes (leader epochs) is durable, or cannot be."""
         self.data.begin()
+        if self.store.bad_bytes:
+            self.events.warning("journal repaired", bytes=self.store.bad_bytes)
         self._apply_broker_overrides()
         records = {TopicName(name): parse_topic_record(text) for name, text in self.store.children(TOPICS)}
         deleted = self._finish_deletions()

@@ -1,14 +1,16 @@
 """The coordination store of one host: a small tree of versioned values, kept in a journal.
 
-Every `multi` is one line with its own CRC, so that it happens whole or not at all. What the last line of a crashed
-process tore is dropped: nobody was told that it happened. A cluster uses ZooKeeper behind the same shape instead.
+Every `multi` is one line with its own CRC, so that it happens whole or not at all. A line that a crash tore is dropped:
+nobody was told that it happened. One that rotted costs itself alone. A cluster uses ZooKeeper behind the same shape
+instead.
 """
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
-from headrace.errors import HeadraceError, StorageError
+from headrace.errors import DiskFull, HeadraceError, StorageError
 from headrace.ports import Disk, File
 from headrace.protocol.checksum import crc32c
 
@@ -53,28 +55,37 @@ class LocalStore:
         self._disk = disk
         self._nodes: dict[str, Versioned] = {}
         self._offline: StorageError | None = None
+        self.bad_bytes = 0  # Of the journal, when it was opened.
         if disk.exists(JOURNAL):
             disk.open(JOURNAL).evict()
         journal = disk.read_file(JOURNAL) or b""
-        whole_bytes = 0
+        whole_bytes = good_bytes = 0
         for line in journal.splitlines(keepends=True):
             operations = _decode(line)
-            if operations is None:
-                break
-            self._apply(operations)
-            whole_bytes += len(line)
-        self._journal = self._open(journal, whole_bytes)
+            if operations is not None:
+                self._apply(operations)
+                good_bytes += len(line)
+                whole_bytes = good_bytes + self.bad_bytes
+            else:
+                self.bad_bytes += len(line)
+        if not disk.exists(JOURNAL):
+            disk.replace_file(JOURNAL, b"")
+        elif whole_bytes < len(journal):
+            file = disk.open(JOURNAL)
+            file.truncate(whole_bytes)
+            file.sync()
+        self._rewrite(good_bytes, has_bad_lines=good_bytes < whole_bytes)
+        self._journal: File = disk.open(JOURNAL)
 
-    def _open(self, journal: bytes, whole_bytes: int) -> File:
+    def _rewrite(self, journal_bytes: int, *, has_bad_lines: bool) -> None:
+        """Write a journal anew that is damaged inside, or much longer than its content."""
         content = _encode([Put(path, node.value) for path, node in self._nodes.items()])
-        if not self._disk.exists(JOURNAL) or len(journal) > max(_REWRITE_BYTES_MIN, _REWRITE_FACTOR * len(content)):
+        if not has_bad_lines and journal_bytes <= max(_REWRITE_BYTES_MIN, _REWRITE_FACTOR * len(content)):
+            return
+        with suppress(DiskFull):  # It can as well be done another time.
+            self._disk.replace_file(JOURNAL, content)
             # Versions restart from 0: they only ever order the writes of one process here.
             self._nodes = {path: Versioned(node.value, 0) for path, node in self._nodes.items()}
-            self._disk.replace_file(JOURNAL, content)
-        file = self._disk.open(JOURNAL)
-        if whole_bytes < len(journal) == file.size:
-            file.truncate(whole_bytes)
-        return file
 
     def read(self, path: str) -> Versioned | None:
         return self._nodes.get(path)

@@ -77,12 +77,20 @@ def test_what_was_told_durable_survives_and_nothing_is_half_there() -> None:
         assert int(found.get("a", "-1")) >= len(told) - 1
 
 
+LINES: list[list[Put | Delete]] = [
+    [Put("a", "1")],
+    [Put("b", "ü\n"), Put("c", "")],
+    [Delete("a")],
+    [Put("b", "2"), Delete("c")],
+]
+
+
 def written() -> tuple[Stage, list[dict[str, str]], list[int]]:
     """A journal, and what the store held after each of its lines."""
     stage = Stage()
     states: list[dict[str, str]] = [{}]
     sizes = [stage.disk.open(JOURNAL).size]
-    for operations in ([Put("a", "1")], [Put("b", "ü\n"), Put("c", "")], [Delete("a")], [Put("b", "2"), Delete("c")]):
+    for operations in LINES:
         stage.multi(*operations)
         states.append(stage.content())
         sizes.append(stage.disk.open(JOURNAL).size)
@@ -113,14 +121,28 @@ def test_whatever_stands_behind_the_last_line_is_cut(tail: bytes) -> None:
     assert Stage(found.disk.kill()).content() == {**states[-1], "later": "x"}
 
 
-def test_no_flipped_bit_is_believed() -> None:
-    stage, states, sizes = written()
+def test_a_flipped_bit_costs_its_line_alone() -> None:
+    stage, _, sizes = written()
     content = stage.disk.read_file(JOURNAL) or b""
     for byte in range(len(content)):
         disk = stage.disk.copy()
         disk.overwrite(JOURNAL, byte, bytes([content[byte] ^ 0x04]))
-        whole = max((number for number, end in enumerate(sizes) if end <= byte), default=0)
-        assert Stage(disk).content() == states[whole]
+        hit = next(number for number, end in enumerate(sizes) if byte < end)
+        # The end of a line is also the beginning of the next, which goes with it.
+        gone = {hit, hit + 1} if byte == sizes[hit] - 1 else {hit}
+        expected: dict[str, str] = {}
+        for number, operations in enumerate(LINES, 1):
+            if number not in gone:
+                for operation in operations:
+                    if isinstance(operation, Put):
+                        expected[operation.path] = operation.value
+                    else:
+                        expected.pop(operation.path, None)
+        found = Stage(disk)
+        assert found.content() == expected
+        assert found.store.bad_bytes > 0
+        again = Stage(found.disk.kill())
+        assert (again.content(), again.store.bad_bytes) == (expected, 0)
 
 
 def test_a_journal_much_longer_than_its_content_is_written_anew() -> None:
@@ -134,6 +156,18 @@ def test_a_journal_much_longer_than_its_content_is_written_anew() -> None:
     assert found.content() == before
     assert found.disk.open(JOURNAL).size < long / 4
     assert Stage(found.disk.crash(Survival.NOTHING)).content() == before
+
+
+def test_a_long_journal_is_opened_on_a_full_disk() -> None:
+    stage = Stage()
+    for number in range(1500):
+        stage.store.multi_then([Put("a", str(number) * 20)], lambda error: None)
+    stage.multi(Put("b", "1"))
+    size = stage.disk.open(JOURNAL).size
+    stage.disk.capacity_bytes = 0
+    found = Stage(stage.disk.kill())
+    assert found.content() == stage.content()
+    assert found.disk.open(JOURNAL).size == size
 
 
 def test_a_full_disk_refuses_and_takes_it_later() -> None:
