@@ -1,4 +1,4 @@
-"""ListOffsets and DeleteRecords: where a log begins, ends, and was at a time."""
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords: where a log begins, ends, was at a time or under a leader."""
 
 from typing import Any
 
@@ -14,6 +14,7 @@ from tests.conformance.cases.bodies import (
     offsets,
     produce,
 )
+from tests.conformance.schemas import Message
 
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED = -1, -2, -3, -4, -5
 
@@ -127,6 +128,44 @@ CASES: list[Case] = [
         name="records stamped by the broker, from time zero",
         steps=[Ask("ListOffsets", offsets(STAMPED, 0))],
     ),
+]
+
+
+def _epoch(leader_epoch: int, *, topic: str = DATA, partition: int = 0, **more: Any) -> Message:
+    asked = {"partition": partition, "leader_epoch": leader_epoch, **more}
+    return {"topic": topic, "partitions": [asked]}
+
+
+def _epochs(name: str, *topics: Message, versions: range | None = None, **more: Any) -> Case:
+    body = {"topics": list(topics), **more}
+    return Case(
+        api="OffsetForLeaderEpoch", name=name, steps=[Ask("OffsetForLeaderEpoch", body)], versions=versions
+    )
+
+
+CASES += [
+    _epochs("the present epoch", _epoch(0)),
+    _epochs("the present epoch of an empty partition", _epoch(0, partition=2)),
+    _epochs("the present epoch after records were deleted", _epoch(0, partition=1)),
+    _epochs("an epoch to come", _epoch(5)),
+    _epochs("epoch -1", _epoch(-1)),
+    _epochs("epoch -2", _epoch(-2)),
+    _epochs("the client's epoch right", _epoch(0, current_leader_epoch=0)),
+    _epochs("the client's epoch too high", _epoch(0, current_leader_epoch=4)),
+    _epochs("the client's epoch -2", _epoch(0, current_leader_epoch=-2)),
+    _epochs("unknown topic", _epoch(0, topic="nowhere")),
+    _epochs("partition beyond the last", _epoch(0, partition=3)),
+    _epochs("partition negative", _epoch(0, partition=-1)),
+    _epochs("a topic twice", _epoch(0), _epoch(0, partition=1)),
+    _epochs("a partition twice", {"topic": DATA, "partitions": 2 * _epoch(0)["partitions"]}),
+    _epochs("one right and one unknown topic", _epoch(0), _epoch(0, topic="nowhere")),
+    _epochs("no topics"),
+    _epochs("no partitions", {"topic": DATA, "partitions": []}),
+    *(
+        _epochs(f"replica id {replica_id}", _epoch(0), versions=range(3, 5), replica_id=replica_id)
+        for replica_id in (-1, -3, 0, 99)
+    ),
+    *(_epochs(f"illegal {name}", _epoch(0, topic=bad)) for name, bad in ILLEGAL_NAMES.items()),
 ]
 
 

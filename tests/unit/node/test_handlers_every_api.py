@@ -23,6 +23,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "DeleteTopics": {"topic_names": ["nowhere"], "topics": [{"name": "nowhere", "topic_id": ZERO_TOPIC_ID}]},
     "DeleteRecords": {"topics": [{"name": "nowhere", "partitions": [{"partition_index": 0}]}]},
     "InitProducerId": {"transactional_id": None},
+    "OffsetForLeaderEpoch": {"topics": [{"topic": "here", "partitions": [{"leader_epoch": 0}]}]},
     "DescribeConfigs": {"resources": [{"resource_type": 2, "resource_name": "here", "configuration_keys": None}]},
     "AlterConfigs": {"resources": [{"resource_type": 2, "resource_name": "nowhere"}]},
     "IncrementalAlterConfigs": {"resources": [{"resource_type": 2, "resource_name": "nowhere"}]},
@@ -72,7 +73,7 @@ def test_a_cut_request_closes_the_connection(api: str) -> None:
                 node.send(api, version, body[:size])
 
 
-@pytest.mark.parametrize("key", [-1, 4, 10, 17, 23, 999, 32767])
+@pytest.mark.parametrize("key", [-1, 4, 10, 17, 24, 999, 32767])
 def test_an_unserved_api_closes_the_connection(key: int) -> None:
     frame = encode_request_header(api_key=key, api_version=0, correlation_id=1, client_id=None)
     with pytest.raises(ProtocolError, match=f"API {key} version 0"):

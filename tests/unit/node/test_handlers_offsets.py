@@ -1,4 +1,4 @@
-"""ListOffsets, DeleteRecords and InitProducerId."""
+"""ListOffsets, OffsetForLeaderEpoch, DeleteRecords and InitProducerId."""
 
 from typing import Any
 
@@ -228,6 +228,66 @@ class TestDeleteRecords:
     def test_a_start_that_cannot_be_written_down_is_not_answered_as_done(self, filled: DrivenNode) -> None:
         filled.disk.fail(Operation.SYNC, path_end="log-start-offset-checkpoint.tmp")
         assert cut(filled, (0, 2)) == [(0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]
+
+
+class TestOffsetForLeaderEpoch:
+    UNDEFINED = (0, -1, -1)
+
+    def end_of(
+        self, node: DrivenNode, epoch: int, *, version: int = 4, topic: str = "kept", **more: int
+    ) -> tuple[int, int, int]:
+        """Error, epoch and end offset."""
+        asked = [{"partition": 0, "leader_epoch": epoch, **more}]
+        answer = node.ask("OffsetForLeaderEpoch", version, topics=[{"topic": topic, "partitions": asked}])
+        (one,) = answer["topics"][0]["partitions"]
+        return one["error_code"], one["leader_epoch"], one["end_offset"]
+
+    def test_an_epoch_ends_where_the_next_one_wrote(self) -> None:
+        node = DrivenNode()
+        node.create("kept")
+        node.produce("kept", 0, 1, 2)
+        node.crash(Survival.EVERYTHING)
+        node.produce("kept", 3)
+        node.crash(Survival.EVERYTHING)
+        for version in (2, 3, 4):
+            assert self.end_of(node, 0, version=version) == (0, 0, 3)
+            assert self.end_of(node, 1, version=version) == (0, 1, 4)
+
+    def test_the_present_epoch_ends_where_the_log_does_though_it_wrote_nothing(self) -> None:
+        node = DrivenNode()
+        node.create("kept")
+        assert self.end_of(node, 0) == (0, 0, 0)
+        node.produce("kept", 0, 1, 2)
+        node.crash(Survival.EVERYTHING)
+        assert self.end_of(node, 1) == (0, 1, 3)
+        assert self.end_of(node, 0) == (0, 0, 3)
+
+    def test_an_epoch_that_wrote_nothing_is_answered_with_the_one_before(self) -> None:
+        """A consumer that began at the end of the log has such an epoch for its position."""
+        node = DrivenNode()
+        node.create("kept")
+        node.produce("kept", 0, 1, 2)
+        node.crash(Survival.EVERYTHING)
+        node.crash(Survival.EVERYTHING)
+        assert self.end_of(node, 1) == (0, 0, 3)
+        node.produce("kept", 3)
+        assert self.end_of(node, 1) == (0, 0, 3)
+
+    def test_what_no_leader_knows(self) -> None:
+        node = DrivenNode()
+        node.create("kept")
+        node.produce("kept", 0)
+        assert self.end_of(node, 1) == self.UNDEFINED
+        assert self.end_of(node, -1) == self.UNDEFINED
+        assert self.end_of(node, 0, topic="nowhere") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
+
+    def test_a_client_with_another_epoch_is_fenced(self) -> None:
+        node = DrivenNode()
+        node.create("kept")
+        node.crash(Survival.EVERYTHING)
+        assert self.end_of(node, 0, current_leader_epoch=0) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
+        assert self.end_of(node, 0, current_leader_epoch=2) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
+        assert self.end_of(node, 1, current_leader_epoch=1) == (0, 1, 0)
 
 
 class TestInitProducerId:

@@ -24,6 +24,7 @@ from headrace.node.handlers import (
     init_producer_id,
     list_offsets,
     metadata,
+    offset_for_leader_epoch,
     produce,
 )
 
@@ -39,6 +40,7 @@ APIS: Final[Mapping[int, Api]] = {
         delete_topics.API,
         delete_records.API,
         init_producer_id.API,
+        offset_for_leader_epoch.API,
         describe_configs.API,
         alter_configs.API,
         describe_log_dirs.API,
