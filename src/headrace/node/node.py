@@ -284,6 +284,8 @@ class Node:
         self.finish_turn()
 
     def _log_failed(self, partition: Partition) -> None:
+        if self._closing:
+            return  # Closing says itself what it could not put on disk; syncs that it overtook say nothing.
         self.events.error("log offline", partition=partition.log.directory, error=partition.log.offline)
         # Readers are told, those too that have nothing to read.
         partition.notify()

@@ -33,6 +33,7 @@ def collect(node: Node, shell: Shell, disk: SystemDisk, helper: DiskHelper) -> I
     yield from request_metrics(snapshot.requests, names)
     yield from topic_metrics(snapshot.topics)
     yield from log_metrics(node)
+    yield from _rows(_SESSION_ROWS, node.sessions.statistics())
     yield from _rows(_SHELL_ROWS, shell.statistics())
     yield from _rows(_DISK_ROWS, disk.statistics())
     yield from _rows(_HELPER_ROWS, helper.statistics())
@@ -137,6 +138,11 @@ class _Row(NamedTuple):
     scale: float = 1
 
 
+_SESSION_ROWS: Final = (
+    _Row("sessions", "gauge", "headrace_fetch_sessions", "Incremental fetch sessions kept."),
+    _Row("partitions", "gauge", "headrace_fetch_session_partitions", "Partitions in all of them."),
+    _Row("evicted", "counter", "headrace_fetch_sessions_evicted_total", "Sessions that gave way to others."),
+)
 _SHELL_ROWS: Final = (
     _Row("connections", "gauge", "headrace_connections", "Clients connected."),
     _Row("connections_accepted", "counter", "headrace_connections_accepted_total", "Connections accepted."),

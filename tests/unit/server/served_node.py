@@ -39,26 +39,23 @@ class Device:
         self._loop = loop
         self.is_held = False
         self.warms = 0
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: list[SyncDone] = []
 
     def sync_then(self, file: Syncable, done: SyncDone) -> None:
-        self._soon(lambda: done(None))
+        if self.is_held:
+            self._waiting.append(done)
+        else:
+            self._loop.call_soon(done, None)
 
     def warm_then(self, file: Syncable, position: int, size: int, done: Callable[[], None]) -> None:
         self.warms += 1
-        self._soon(done)
+        self.sync_then(file, lambda error: done())
 
-    def _soon(self, work: Callable[[], None]) -> None:
-        if self.is_held:
-            self._waiting.append(work)
-        else:
-            self._loop.call_soon(work)
-
-    def release(self) -> None:
+    def release(self, error: OSError | None = None) -> None:
         self.is_held = False
         waiting, self._waiting = self._waiting, []
-        for work in waiting:
-            self._loop.call_soon(work)
+        for done in waiting:
+            self._loop.call_soon(done, error)
 
 
 class Disk(SystemDisk):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import StorageError
+from headrace.node.fetch_sessions import FetchSessionStatistics
 from headrace.node.statistics import FOLLOWER_FETCH, NodeStatistics
 from headrace.server import metrics
 from headrace.server.disk import DiskStatistics
@@ -23,6 +24,7 @@ def field_names(kind: type) -> list[str]:
 @pytest.mark.parametrize(
     ("kind", "rows"),
     [
+        (FetchSessionStatistics, metrics._SESSION_ROWS),
         (ShellStatistics, metrics._SHELL_ROWS),
         (DiskStatistics, metrics._DISK_ROWS),
         (HelperStatistics, metrics._HELPER_ROWS),

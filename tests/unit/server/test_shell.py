@@ -249,6 +249,21 @@ class TestListening:
         assert endpoints["NAT"] == ("broker.example", 1234)
 
 
+def test_a_sync_that_closing_overtook_is_no_failure(serve: Serve) -> None:
+    """The disk helper gives up what it was asked for when it ends; by then everything is on disk."""
+    served = serve()
+    served.create("flushed", flush_messages="1")
+    served.device.is_held = True
+    client = served.connect()
+    client.ask("Produce", 9, **produce_body("flushed", b"value"))
+    served.run_until(lambda: served.handled("Produce") == 1)
+    served.shell.close()
+    assert served.node.close()
+    served.device.release(OSError(errno.ECANCELED, "the disk helper was stopped"))
+    served.turn()
+    assert served.events("log offline") == []
+
+
 def test_closing_ends_what_is_under_way(serve: Serve) -> None:
     served = serve()
     served.create("t")
