@@ -131,6 +131,8 @@ class PartitionLog:
         # Sealed segments whose indexes are not known to be on disk: those that a flush is to take, those it has taken.
         self._unsynced = unsynced
         self._syncing: list[Segment] = []
+        # Whether the name of the first file is known to be on disk.
+        self._is_head_durable = flushed_offset > segments[0].base_offset
         # Where the log ended when it was last left with nothing to write down.
         self._settled_end = end_offset if is_settled else -1
         self._recent: dict[int, int] = {}
@@ -243,6 +245,12 @@ class PartitionLog:
         """Seal the active segment and go on in a new one that starts at the end."""
         if self._active.size == 0:
             return
+        if not self._is_head_durable:
+            # Once, and only if nothing was ever flushed: a crash that took the first file and left the second would
+            # make the log seem to start there.
+            for path in (self.directory, "."):
+                self._disk.sync_dir(path)
+            self._is_head_durable = True
         # The new file comes last of what can fail: one that exists without being used would be in the way of offsets
         # that go on in the old one.
         self._write_snapshot(sync=False)
@@ -324,6 +332,7 @@ class PartitionLog:
         return targets
 
     def on_flushed(self, place: Place) -> None:
+        self._is_head_durable = True
         if self._syncing:
             for segment in self._syncing:
                 segment.close_indexes()

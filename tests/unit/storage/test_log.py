@@ -394,6 +394,17 @@ def test_a_roll_makes_the_new_file_durable_with_the_next_flush() -> None:
     assert stage.log.end_offset == 4
 
 
+def test_a_crash_does_not_take_the_first_file_and_leave_the_second() -> None:
+    stage = LogStage(segment_bytes=3 * ONE)
+    stage.fill(7)
+    for seed in range(60):
+        disk = stage.disk.copy()
+        disk.world.random.seed(seed)
+        found = LogStage(disk.crash(), clean=False)
+        assert found.log.start_offset == 0
+        assert [header.base_offset for header in found.batches()] == list(range(found.log.end_offset))
+
+
 # Trouble with the disk.
 
 
