@@ -4,11 +4,7 @@ from hypothesis import strategies as st
 
 from headrace.protocol.records import Record
 
-_BYTES = (
-    st.none()
-    | st.binary(max_size=50)
-    | st.builds(lambda byte: byte * 40_000, st.binary(min_size=1, max_size=2))
-)
+_BYTES = st.none() | st.binary(max_size=50) | st.builds(lambda byte: byte * 40_000, st.binary(min_size=1, max_size=2))
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 
 

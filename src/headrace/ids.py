@@ -39,10 +39,7 @@ def parse_topic_name(text: str) -> TopicName:
     elif len(text) > TOPIC_NAME_CHARS_MAX:
         problem = f"the length of '{text}' is longer than the max allowed length {TOPIC_NAME_CHARS_MAX}"
     elif not _TOPIC_NAME.fullmatch(text):
-        problem = (
-            f"'{text}' contains one or more characters other than "
-            "ASCII alphanumerics, '.', '_' and '-'"
-        )
+        problem = f"'{text}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:
         return TopicName(text)
     raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")

@@ -20,10 +20,7 @@ with warnings.catch_warnings():  # It reads its own schemas in a way that Python
 
 # kafka-python finds snappy, lz4 and zstd only in packages of their own; aiokafka brings all of them.
 CLIENTS = [
-    *(
-        pytest.param(PythonBuilder, PythonBatch, codec, id=f"kafka-python-{codec.name}")
-        for codec in list(Codec)[:2]
-    ),
+    *(pytest.param(PythonBuilder, PythonBatch, codec, id=f"kafka-python-{codec.name}") for codec in list(Codec)[:2]),
     *(pytest.param(AioBuilder, AioBatch, codec, id=f"aiokafka-{codec.name}") for codec in Codec),
 ]
 PRODUCER = {"producer_id": 77, "producer_epoch": 3, "base_sequence": 12}
@@ -54,8 +51,7 @@ def read(batch_type: Any, encoded: bytes) -> list[Record]:
     assert batch.validate_crc()
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == tuple(PRODUCER.values())
     return [
-        Record(record.key, record.value, tuple(record.headers), record.timestamp, record.offset)
-        for record in batch
+        Record(record.key, record.value, tuple(record.headers), record.timestamp, record.offset) for record in batch
     ]
 
 

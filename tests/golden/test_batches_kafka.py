@@ -45,9 +45,7 @@ GOLDEN = read_golden()
 
 def golden_id(golden: Golden) -> str:
     batch = golden.batch
-    kind = (
-        "append-time" if batch["append_time_ms"] else "transactional" if batch["transactional"] else "plain"
-    )
+    kind = "append-time" if batch["append_time_ms"] else "transactional" if batch["transactional"] else "plain"
     return f"{Codec(batch['codec']).name}-{kind}"
 
 
@@ -65,14 +63,10 @@ def test_kafkas_batches_are_read(golden: Golden) -> None:
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=golden_id)
 def test_the_same_batch_is_written(golden: Golden) -> None:
-    ours = encode_batch(
-        golden.records, keep_offsets=True, **{**golden.batch, "codec": Codec(golden.batch["codec"])}
-    )
+    ours = encode_batch(golden.records, keep_offsets=True, **{**golden.batch, "codec": Codec(golden.batch["codec"])})
     if golden.batch["codec"] == Codec.NONE:
         assert ours.hex() == golden.encoded.hex()
     else:  # Compressors differ in what they choose, so only what stands around and inside is the same.
         varying = {"batch_length": 0, "crc": 0}
-        assert parse_whole_batch(ours)._replace(**varying) == parse_whole_batch(golden.encoded)._replace(
-            **varying
-        )
+        assert parse_whole_batch(ours)._replace(**varying) == parse_whole_batch(golden.encoded)._replace(**varying)
         assert decode_records(ours) == decode_records(golden.encoded)

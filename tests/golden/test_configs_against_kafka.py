@@ -53,9 +53,7 @@ def test_broker_rows_are_kafkas() -> None:
 def test_every_broker_name_of_kafkas_is_a_row_or_inert_or_refused() -> None:
     kafkas = {name for name, *_ in spoken("broker")}
     authorisers = {"allow.everyone.if.no.acl.found", "super.users"}
-    assert (
-        kafkas == (BrokerConfig.rows.keys() | INERT_NAMES | REFUSED_NAMES) - _OURS_AT_THE_BROKER - authorisers
-    )
+    assert kafkas == (BrokerConfig.rows.keys() | INERT_NAMES | REFUSED_NAMES) - _OURS_AT_THE_BROKER - authorisers
     assert not INERT_NAMES & BrokerConfig.rows.keys()
     assert not REFUSED_NAMES & (INERT_NAMES | BrokerConfig.rows.keys())
 

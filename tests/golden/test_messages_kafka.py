@@ -95,9 +95,7 @@ def golden_id(golden: Golden) -> str:
 def test_every_version_of_every_table_was_captured() -> None:
     captured = {(golden.message.name, golden.version) for golden in GOLDEN}
     newer = {
-        (f"{name} {direction}", version)
-        for name, version in NEWER_THAN_KAFKA
-        for direction in ("request", "response")
+        (f"{name} {direction}", version) for name, version in NEWER_THAN_KAFKA for direction in ("request", "response")
     }
     assert captured == {(message.name, version) for message, version in VERSIONED} - newer
 

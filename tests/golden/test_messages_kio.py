@@ -53,9 +53,7 @@ def to_kio(entity: Any, struct: Struct, version: int, value: dict[str, Any]) -> 
     ]
     return entity(
         **{
-            kio_name(field.name): to_kio_item(
-                hints[kio_name(field.name)], field.type, version, value[field.name]
-            )
+            kio_name(field.name): to_kio_item(hints[kio_name(field.name)], field.type, version, value[field.name])
             for field in carried
         }
     )

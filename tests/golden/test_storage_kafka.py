@@ -107,9 +107,7 @@ def test_a_partition_of_kafkas_is_opened_and_read(clean: bool) -> None:
     for path in PARTITION.iterdir():
         disk.open(f"{DIRECTORY}/{path.name}", create=True).append((path.read_bytes(),))
     settings, point = Settings(**SETTINGS), 300 if clean else 0
-    log, recovery = load_log(
-        disk, DIRECTORY, settings, clean=clean, recovery_point=point, start_offset=0, now_ms=1
-    )
+    log, recovery = load_log(disk, DIRECTORY, settings, clean=clean, recovery_point=point, start_offset=0, now_ms=1)
     assert (log.start_offset, log.end_offset) == (0, 300)
     assert recovery.bytes_scanned == (0 if clean else log.size_bytes)
     assert (recovery.bytes_cut, recovery.quarantined) == (0, ())

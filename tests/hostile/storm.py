@@ -1,6 +1,6 @@
 """A storm of mutated frames against one node, many connections at a time.
 
-    python -m tests.hostile.storm --count 100000 [--first SEED]
+python -m tests.hostile.storm --count 100000 [--first SEED]
 """
 
 import argparse

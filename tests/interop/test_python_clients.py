@@ -3,18 +3,15 @@
 What they do on a node among themselves is in `tests/clients`.
 """
 
-import gc
-import logging
 import threading
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache
 
 import pytest
 
 from tests.clients.drivers import DRIVERS
+from tests.clients.forgiven import refused_connections_forgiven
 from tests.clients.scenario import Message, digest, messages
 from tests.interop import python_clients
 from tests.interop.clients import CLIENTS
@@ -84,19 +81,6 @@ def restart_topic(producer: str) -> str:
     return f"restart-{producer}"
 
 
-@contextmanager
-def grumbling_forgiven() -> Iterator[None]:
-    """kafka-python leaves a socket to the collector for each attempt that is refused, and log records that keep it."""
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            yield
-            gc.collect()
-    finally:
-        logging.disable(logging.NOTSET)
-
-
 @cache
 def restart_while_sending(exchange: Exchange) -> None:
     """Once for all of them."""
@@ -113,7 +97,7 @@ def restart_while_sending(exchange: Exchange) -> None:
         bootstrap, topic = exchange.broker.bootstrap, restart_topic(name)
         DRIVERS[name].produce(bootstrap, topic, {0: saying_when()}, codec="gzip", acks="all")
 
-    with grumbling_forgiven(), ThreadPoolExecutor(len(DRIVERS)) as pool:
+    with refused_connections_forgiven(), ThreadPoolExecutor(len(DRIVERS)) as pool:
         sending = [pool.submit(send, name) for name in DRIVERS]
         half_way.wait()
         exchange.interrupt()

@@ -62,9 +62,7 @@ def run(work: Slice) -> Facts:
         directory = work.scratch / str(number)
         directory.mkdir()
         with _mounted(directory, work.scratch / f"{number}.image", kind=("tmpfs", "ext4")[number % 2]):
-            full = _FullDisk(
-                directory, random.Random(f"disk-full {number}"), kill_while_full=number % 4 >= 2
-            )
+            full = _FullDisk(directory, random.Random(f"disk-full {number}"), kill_while_full=number % 4 >= 2)
             with running(full.node):
                 full.round()
             for name, count in full.counts.items():

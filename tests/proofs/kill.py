@@ -154,9 +154,7 @@ class _Kills:
             if found:
                 position, header = found[-1]
                 batch = bytearray(content[position : position + header.size_bytes])
-                write_placement(
-                    memoryview(batch), base_offset=header.last_offset + 1, leader_epoch=header.leader_epoch
-                )
+                write_placement(memoryview(batch), base_offset=header.last_offset + 1, leader_epoch=header.leader_epoch)
                 with segment.open("ab") as file:
                     file.write(batch[: chance.randrange(1, len(batch))])
                 self._counts["writes_cut_short"] += 1

@@ -110,9 +110,7 @@ def test_progress_belongs_to_its_commit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("end", "status"), [("fails_at", 1), ("interrupted_at", 130)])
-def test_a_proof_goes_on_where_it_ended(
-    proofs: Path, monkeypatch: pytest.MonkeyPatch, end: str, status: int
-) -> None:
+def test_a_proof_goes_on_where_it_ended(proofs: Path, monkeypatch: pytest.MonkeyPatch, end: str, status: int) -> None:
     ending = Counting(fails_at=6) if end == "fails_at" else Counting(interrupted_at=6)
     assert call(ending, monkeypatch) == status
     # A failure leaves what it worked on; an interruption has nothing to show.
@@ -176,9 +174,7 @@ def test_a_missing_tool_is_never_silent(
         raise ToolMissing("anvil is not installed")
 
     counting = Counting()
-    lacking = Proof(
-        name="counting", promise="", unit="numbers", total=1, ci=1, run=counting.run, check_tools=no_tool
-    )
+    lacking = Proof(name="counting", promise="", unit="numbers", total=1, ci=1, run=counting.run, check_tools=no_tool)
     monkeypatch.setattr(run, "PROOFS", (lacking,))
     monkeypatch.setattr(run, "REQUIRE_ALL", required)
     assert run.main(["--only", "counting", *arguments]) == status

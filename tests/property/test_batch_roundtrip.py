@@ -25,9 +25,7 @@ offsets = st.integers(0, 1 << 62)
     base_offset=offsets,
     append_time_ms=st.none() | st.integers(0, 1 << 45),
 )
-def test_consecutive_offsets(
-    written: list[Record], codec: Codec, base_offset: int, append_time_ms: int | None
-) -> None:
+def test_consecutive_offsets(written: list[Record], codec: Codec, base_offset: int, append_time_ms: int | None) -> None:
     batch = encode_batch(written, base_offset=base_offset, codec=codec, append_time_ms=append_time_ms)
     expected = [record._replace(offset=base_offset + index) for index, record in enumerate(written)]
     header = parse_whole_batch(batch)
@@ -41,13 +39,10 @@ def test_consecutive_offsets(
 
 @few
 @given(written=some_records, codec=codecs, base_offset=offsets, data=st.data())
-def test_offsets_with_gaps(
-    written: list[Record], codec: Codec, base_offset: int, data: st.DataObject
-) -> None:
+def test_offsets_with_gaps(written: list[Record], codec: Codec, base_offset: int, data: st.DataObject) -> None:
     gaps = data.draw(st.lists(st.integers(1, 1 << 20), min_size=len(written), max_size=len(written)))
     placed = [
-        record._replace(offset=base_offset + delta - 1)
-        for record, delta in zip(written, accumulate(gaps), strict=True)
+        record._replace(offset=base_offset + delta - 1) for record, delta in zip(written, accumulate(gaps), strict=True)
     ]
     spare = data.draw(st.integers(0, 100))
     last_offset_delta = placed[-1].offset - base_offset + spare
@@ -60,9 +55,7 @@ def test_offsets_with_gaps(
 
 @few
 @given(batches=st.lists(st.tuples(some_records, codecs), max_size=3), cut_bytes=st.integers(0, 200))
-def test_whole_batches_out_of_fetched_bytes(
-    batches: list[tuple[list[Record], Codec]], cut_bytes: int
-) -> None:
+def test_whole_batches_out_of_fetched_bytes(batches: list[tuple[list[Record], Codec]], cut_bytes: int) -> None:
     encoded = [encode_batch(written, codec=codec) for written, codec in batches]
     data = b"".join(encoded)
     data = data[: max(0, len(data) - cut_bytes)]

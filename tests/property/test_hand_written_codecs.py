@@ -69,8 +69,7 @@ def fetch_parsed(value: Value, version: int) -> Parsed:
             for topic in value["topics"]
         ],
         forgotten=[
-            (key_of(topic, "topic", version, FETCH), topic["partitions"])
-            for topic in value["forgotten_topics_data"]
+            (key_of(topic, "topic", version, FETCH), topic["partitions"]) for topic in value["forgotten_topics_data"]
         ],
     )
 

@@ -49,9 +49,7 @@ def _mutated(data: bytes, chance: random.Random) -> bytes:
     mutated = bytearray(data)
     for _ in range(chance.randint(1, 3)):
         at = chance.randint(0, len(mutated))
-        mutated[at : at + chance.randint(0, 2)] = chance.choice(
-            (b"\x00", b"\xff", b"\x7f", chance.randbytes(1))
-        )
+        mutated[at : at + chance.randint(0, 2)] = chance.choice((b"\x00", b"\xff", b"\x7f", chance.randbytes(1)))
     return bytes(mutated)
 
 

@@ -4,12 +4,13 @@ Nothing counts as sent before the cluster acknowledged it: the command waits for
 first that failed, and fails if one did.
 """
 
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -112,8 +113,8 @@ def produce(
     )
     _wait_topic(cluster, producer, topic)
     began_s = time.monotonic()
-    sent, interrupted, mistake = 0, False, None
-    with progress_bar() as bars:
+    mistake = None
+    with progress_bar() as bars, Sending(producer, topic, partition=partition) as sending:
         bar = bars.add_task(topic, total=sum(path.stat().st_size for path in file) if file else None)
         pace = pacer(rate)
         size_bytes = 0
@@ -123,29 +124,24 @@ def produce(
                     message = message._replace(headers=[*headers, *message.headers])
                 if empty_is_null and not message.value:
                     message = message._replace(value=None)
-                _send(producer, topic, message, partition=_ANY_PARTITION if partition is None else partition)
-                sent += 1
+                sending.send(message)
                 size_bytes += message_bytes
-                pace(sent, producer.poll)
-                if sent % _POLL_EVERY == 0:
+                pace(sending.sent, producer.poll)
+                if sending.sent % _POLL_EVERY == 0:
                     producer.poll(0)
-                    bars.update(bar, description=f"{sent:,} sent", completed=size_bytes)
+                    bars.update(bar, description=f"{sending.sent:,} sent", completed=size_bytes)
         except KeyboardInterrupt:
-            interrupted = True
+            pass  # What was sent before it still has to arrive, here too.
         except CommandError as error:
-            mistake = error  # What was sent before it still has to arrive.
+            mistake = error
+        sent = sending.sent
         bars.update(bar, description=f"{sent:,} sent, waiting for acknowledgements", completed=size_bytes)
         unanswered = _flush(producer)
     acknowledged = sent - delivery.failed - unanswered
-    elapsed_s = time.monotonic() - began_s
-    if as_json:
-        outcome = {"acknowledged": acknowledged, "failed": delivery.failed, "unanswered": unanswered}
-        print_json({"topic": topic, **outcome, "elapsed_s": round(elapsed_s, 3)})
-    else:
-        note(f"{topic}: {acknowledged:,} acknowledged in {elapsed_s:.2f} s ({acknowledged / elapsed_s:,.0f}/s)")
+    _report(topic, delivery, acknowledged=acknowledged, unanswered=unanswered, began_s=began_s, as_json=as_json)
     if mistake is not None:
         raise mistake
-    if interrupted:
+    if sending.interrupted:
         raise typer.Exit(130)
     if acknowledged < sent:
         raise CommandError(f"{sent - acknowledged:,} of {sent:,} messages not acknowledged")
@@ -163,6 +159,17 @@ class DeliveryReport:
         self.failed += 1
         if self.failed <= _FAILURES_SHOWN:
             note(f"not delivered: {(message.value() or b'')[:60]!r}: {error.str()} ({error.name()})")
+
+
+def _report(
+    topic: str, delivery: DeliveryReport, *, acknowledged: int, unanswered: int, began_s: float, as_json: bool
+) -> None:
+    elapsed_s = time.monotonic() - began_s
+    if as_json:
+        outcome = {"acknowledged": acknowledged, "failed": delivery.failed, "unanswered": unanswered}
+        print_json({"topic": topic, **outcome, "elapsed_s": round(elapsed_s, 3)})
+    else:
+        note(f"{topic}: {acknowledged:,} acknowledged in {elapsed_s:.2f} s ({acknowledged / elapsed_s:,.0f}/s)")
 
 
 def pacer(
@@ -242,20 +249,52 @@ def _wait_topic(cluster: Connection, producer: "Producer", topic: str) -> None:
         time.sleep(0.1)
 
 
-def _send(producer: "Producer", topic: str, message: Message, *, partition: int) -> None:
-    while True:
+class Sending:
+    """Messages on their way. An interrupt comes between two of them, never between sending one and counting it."""
+
+    def __init__(self, producer: "Producer", topic: str, *, partition: int | None) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._partition = _ANY_PARTITION if partition is None else partition
+        self.sent = 0
+        self.interrupted = False
+        self._is_counting = False
+
+    def __enter__(self) -> Self:
+        self._handler_before = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._handler_before)
+
+    def _interrupt(self, *_: object) -> None:
+        self.interrupted = True
+        if not self._is_counting:
+            raise KeyboardInterrupt
+
+    def send(self, message: Message) -> None:
+        while not self._queued(message):
+            self._producer.poll(0.1)  # The queue is full: let some of it be answered.
+
+    def _queued(self, message: Message) -> bool:
+        self._is_counting = True
         try:
-            producer.produce(
-                topic,
+            self._producer.produce(
+                self._topic,
                 message.value,
                 message.key,
-                partition,
+                self._partition,
                 timestamp=message.timestamp_ms or 0,
                 headers=list(message.headers),
             )
-            return
-        except BufferError:  # The queue is full: let some of it be answered.
-            producer.poll(0.1)
+            self.sent += 1
+        except BufferError:
+            return False
+        finally:
+            self._is_counting = False
+            if self.interrupted:
+                raise KeyboardInterrupt
+        return True
 
 
 def _flush(producer: "Producer") -> int:

@@ -42,9 +42,7 @@ so does one of these that no longer occurs. `*` stands for any text.
 
 def protocol_page(differences: Iterable[tuple[str, str, str]], *, apis: Mapping[int, Api] = APIS) -> str:
     """The page. A difference is a case, a field of its answer, and the reason."""
-    return "\n".join(
-        [_INTRODUCTION, *_api_section(apis), _NOT_SERVED, _DIFFERENCES, *_difference_section(differences)]
-    )
+    return "\n".join([_INTRODUCTION, *_api_section(apis), _NOT_SERVED, _DIFFERENCES, *_difference_section(differences)])
 
 
 def _api_section(apis: Mapping[int, Api]) -> Iterator[str]:

@@ -70,9 +70,7 @@ def describe_broker_defaults(broker: BrokerConfig) -> Iterator[ConfigEntry]:
                 yield _entry(row, value, (SynonymEntry(name, value, layer.source),), read_only=not row.dynamic)
 
 
-def _entry(
-    row: Setting, value: str | None, synonyms: tuple[SynonymEntry, ...], *, read_only: bool
-) -> ConfigEntry:
+def _entry(row: Setting, value: str | None, synonyms: tuple[SynonymEntry, ...], *, read_only: bool) -> ConfigEntry:
     return ConfigEntry(
         name=row.name,
         value=value,

@@ -58,9 +58,7 @@ def alter(node: "Node", request: Message, change: Change) -> Later[Message]:
             return resolved(response(error))
         return altered.map(response)
 
-    return gather([alter_one(resource) for resource in resources]).map(
-        lambda responses: {"responses": responses}
-    )
+    return gather([alter_one(resource) for resource in resources]).map(lambda responses: {"responses": responses})
 
 
 def _alter(node: "Node", resource: Message, change: Change, *, validate_only: bool) -> Later[ApiError | None]:
@@ -118,6 +116,4 @@ def _refuse_other_node(node: "Node", name: str) -> None:
     except ValueError:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
     if node_id != node.id:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node.id}, but received {name}"
-        )
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node.id}, but received {name}")

@@ -76,130 +76,286 @@ class TopicConfig(Settings):
     """What one topic's logs obey, resolved and typed. Replaced whole when an override changes."""
 
     cleanup_policy: tuple[str, ...] = _topic(
-        "cleanup.policy", LIST, ("delete",),
+        "cleanup.policy",
+        LIST,
+        ("delete",),
         "What happens to old segments: deleted by retention, compacted by key, both, or (empty) neither. "
         "Compaction itself is not built yet: a topic with `compact` alone keeps everything.",
-        "log.cleanup.policy", check=_CLEANUP_POLICIES)
+        "log.cleanup.policy",
+        check=_CLEANUP_POLICIES,
+    )
     compression_gzip_level: int = _topic(
-        "compression.gzip.level", INT, -1, "Level for gzip when the node compresses.",
-        "compression.gzip.level", check=between(1, 9, or_equal=-1), acts=False)
+        "compression.gzip.level",
+        INT,
+        -1,
+        "Level for gzip when the node compresses.",
+        "compression.gzip.level",
+        check=between(1, 9, or_equal=-1),
+        acts=False,
+    )
     compression_lz4_level: int = _topic(
-        "compression.lz4.level", INT, 9, "Level for lz4 when the node compresses.",
-        "compression.lz4.level", check=between(1, 17), acts=False)
+        "compression.lz4.level",
+        INT,
+        9,
+        "Level for lz4 when the node compresses.",
+        "compression.lz4.level",
+        check=between(1, 17),
+        acts=False,
+    )
     compression_type: str = _topic(
-        "compression.type", STRING, "producer",
+        "compression.type",
+        STRING,
+        "producer",
         "The codec batches are kept in. Batches are kept as their producer made them, whatever this says.",
-        "compression.type", check=_COMPRESSION_TYPES, acts=False)
+        "compression.type",
+        check=_COMPRESSION_TYPES,
+        acts=False,
+    )
     compression_zstd_level: int = _topic(
-        "compression.zstd.level", INT, 3, "Level for zstd when the node compresses.",
-        "compression.zstd.level", check=between(-131072, 22), acts=False)
+        "compression.zstd.level",
+        INT,
+        3,
+        "Level for zstd when the node compresses.",
+        "compression.zstd.level",
+        check=between(-131072, 22),
+        acts=False,
+    )
     delete_retention_ms: int = _topic(
-        "delete.retention.ms", LONG, DAY_MS, "How long compaction keeps a tombstone.",
-        "log.cleaner.delete.retention.ms", check=at_least(0), acts=False)
+        "delete.retention.ms",
+        LONG,
+        DAY_MS,
+        "How long compaction keeps a tombstone.",
+        "log.cleaner.delete.retention.ms",
+        check=at_least(0),
+        acts=False,
+    )
     file_delete_delay_ms: int = _topic(
-        "file.delete.delay.ms", LONG, MINUTE_MS,
+        "file.delete.delay.ms",
+        LONG,
+        MINUTE_MS,
         "How long a deleted segment's file stays, so that reads under way can finish.",
-        "log.segment.delete.delay.ms", check=at_least(0))
+        "log.segment.delete.delay.ms",
+        check=at_least(0),
+    )
     flush_before_expose: bool = _topic(
-        "flush.before.expose", BOOLEAN, False,
+        "flush.before.expose",
+        BOOLEAN,
+        False,
         "Ours, not Kafka's. Consumers are shown a record only once it was flushed to the device, so that "
         "no crash "
         "takes back what somebody read.",
-        "flush.before.expose")
+        "flush.before.expose",
+    )
     flush_messages: int = _topic(
-        "flush.messages", LONG, LONG_MAX,
+        "flush.messages",
+        LONG,
+        LONG_MAX,
         "Flush to the device after so many messages, and acknowledge them only then. 1 flushes every batch.",
-        "log.flush.interval.messages", check=at_least(1))
+        "log.flush.interval.messages",
+        check=at_least(1),
+    )
     flush_ms: int = _topic(
-        "flush.ms", LONG, LONG_MAX,
+        "flush.ms",
+        LONG,
+        LONG_MAX,
         "The longest that a message stays unflushed. It does not delay acknowledgements.",
-        "log.flush.interval.ms", "log.flush.scheduler.interval.ms", check=at_least(0))
+        "log.flush.interval.ms",
+        "log.flush.scheduler.interval.ms",
+        check=at_least(0),
+    )
     follower_replication_throttled_replicas: tuple[str, ...] = _topic(
-        "follower.replication.throttled.replicas", LIST, (),
-        "Replicas whose copying is throttled at the follower.", check=_THROTTLED_REPLICAS, acts=False)
+        "follower.replication.throttled.replicas",
+        LIST,
+        (),
+        "Replicas whose copying is throttled at the follower.",
+        check=_THROTTLED_REPLICAS,
+        acts=False,
+    )
     index_interval_bytes: int = _topic(
-        "index.interval.bytes", INT, 4096, "Bytes of log between two entries of its index.",
-        "log.index.interval.bytes", check=at_least(0))
+        "index.interval.bytes",
+        INT,
+        4096,
+        "Bytes of log between two entries of its index.",
+        "log.index.interval.bytes",
+        check=at_least(0),
+    )
     internal_segment_bytes: int | None = _topic(
-        "internal.segment.bytes", INT, None,
-        "Overrides segment.bytes without its lower bound; for tests.", internal=True)
+        "internal.segment.bytes",
+        INT,
+        None,
+        "Overrides segment.bytes without its lower bound; for tests.",
+        internal=True,
+    )
     leader_replication_throttled_replicas: tuple[str, ...] = _topic(
-        "leader.replication.throttled.replicas", LIST, (),
-        "Replicas whose copying is throttled at the leader.", check=_THROTTLED_REPLICAS, acts=False)
+        "leader.replication.throttled.replicas",
+        LIST,
+        (),
+        "Replicas whose copying is throttled at the leader.",
+        check=_THROTTLED_REPLICAS,
+        acts=False,
+    )
     local_retention_bytes: int = _topic(
-        "local.retention.bytes", LONG, -2,
+        "local.retention.bytes",
+        LONG,
+        -2,
         "Bytes kept locally once copied to remote storage; there is none here.",
-        "log.local.retention.bytes", check=at_least(-2), acts=False)
+        "log.local.retention.bytes",
+        check=at_least(-2),
+        acts=False,
+    )
     local_retention_ms: int = _topic(
-        "local.retention.ms", LONG, -2,
+        "local.retention.ms",
+        LONG,
+        -2,
         "Time kept locally once copied to remote storage; there is none here.",
-        "log.local.retention.ms", check=at_least(-2), acts=False)
+        "log.local.retention.ms",
+        check=at_least(-2),
+        acts=False,
+    )
     max_compaction_lag_ms: int = _topic(
-        "max.compaction.lag.ms", LONG, LONG_MAX, "The longest that a record escapes compaction.",
-        "log.cleaner.max.compaction.lag.ms", check=at_least(1), acts=False)
+        "max.compaction.lag.ms",
+        LONG,
+        LONG_MAX,
+        "The longest that a record escapes compaction.",
+        "log.cleaner.max.compaction.lag.ms",
+        check=at_least(1),
+        acts=False,
+    )
     max_message_bytes: int = _topic(
-        "max.message.bytes", INT, MIB + 12, "The largest record batch accepted, as it is sent.",
-        "message.max.bytes", check=at_least(0))
+        "max.message.bytes",
+        INT,
+        MIB + 12,
+        "The largest record batch accepted, as it is sent.",
+        "message.max.bytes",
+        check=at_least(0),
+    )
     message_timestamp_after_max_ms: int = _topic(
-        "message.timestamp.after.max.ms", LONG, HOUR_MS,
+        "message.timestamp.after.max.ms",
+        LONG,
+        HOUR_MS,
         "How far ahead of the node's clock a CreateTime timestamp may be.",
-        "log.message.timestamp.after.max.ms", check=at_least(0))
+        "log.message.timestamp.after.max.ms",
+        check=at_least(0),
+    )
     message_timestamp_before_max_ms: int = _topic(
-        "message.timestamp.before.max.ms", LONG, LONG_MAX,
+        "message.timestamp.before.max.ms",
+        LONG,
+        LONG_MAX,
         "How far behind the node's clock a CreateTime timestamp may be.",
-        "log.message.timestamp.before.max.ms", check=at_least(0))
+        "log.message.timestamp.before.max.ms",
+        check=at_least(0),
+    )
     message_timestamp_type: str = _topic(
-        "message.timestamp.type", STRING, "CreateTime",
+        "message.timestamp.type",
+        STRING,
+        "CreateTime",
         "Whether a record keeps its producer's timestamp or is stamped when appended.",
-        "log.message.timestamp.type", check=_TIMESTAMP_TYPES)
+        "log.message.timestamp.type",
+        check=_TIMESTAMP_TYPES,
+    )
     min_cleanable_dirty_ratio: float = _topic(
-        "min.cleanable.dirty.ratio", DOUBLE, 0.5, "Share of a log that must be dirty before compaction.",
-        "log.cleaner.min.cleanable.ratio", check=between(0, 1), acts=False)
+        "min.cleanable.dirty.ratio",
+        DOUBLE,
+        0.5,
+        "Share of a log that must be dirty before compaction.",
+        "log.cleaner.min.cleanable.ratio",
+        check=between(0, 1),
+        acts=False,
+    )
     min_compaction_lag_ms: int = _topic(
-        "min.compaction.lag.ms", LONG, 0, "The shortest time that a record escapes compaction.",
-        "log.cleaner.min.compaction.lag.ms", check=at_least(0), acts=False)
+        "min.compaction.lag.ms",
+        LONG,
+        0,
+        "The shortest time that a record escapes compaction.",
+        "log.cleaner.min.compaction.lag.ms",
+        check=at_least(0),
+        acts=False,
+    )
     min_insync_replicas: int = _topic(
-        "min.insync.replicas", INT, 1,
+        "min.insync.replicas",
+        INT,
+        1,
         "Replicas that must be in sync for an acks=all write to be accepted, if the topic has so many.",
-        "min.insync.replicas", check=at_least(1), acts=False)
+        "min.insync.replicas",
+        check=at_least(1),
+        acts=False,
+    )
     preallocate: bool = _topic(
-        "preallocate", BOOLEAN, False, "Reserve a segment's space when it is created.",
-        "log.preallocate", acts=False)
+        "preallocate", BOOLEAN, False, "Reserve a segment's space when it is created.", "log.preallocate", acts=False
+    )
     remote_log_copy_disable: bool = _topic(
-        "remote.log.copy.disable", BOOLEAN, False, "Stop copying to remote storage; there is none here.",
-        acts=False)
+        "remote.log.copy.disable", BOOLEAN, False, "Stop copying to remote storage; there is none here.", acts=False
+    )
     remote_log_delete_on_disable: bool = _topic(
-        "remote.log.delete.on.disable", BOOLEAN, False,
+        "remote.log.delete.on.disable",
+        BOOLEAN,
+        False,
         "Delete remote data when it is disabled; there is none here.",
-        acts=False)
+        acts=False,
+    )
     remote_storage_enable: bool = _topic(
-        "remote.storage.enable", BOOLEAN, False, "Tiered storage; refused when true, for there is none here.")
+        "remote.storage.enable", BOOLEAN, False, "Tiered storage; refused when true, for there is none here."
+    )
     retention_bytes: int = _topic(
-        "retention.bytes", LONG, -1, "Bytes a partition keeps before old segments are deleted; -1: no limit.",
-        "log.retention.bytes")
+        "retention.bytes",
+        LONG,
+        -1,
+        "Bytes a partition keeps before old segments are deleted; -1: no limit.",
+        "log.retention.bytes",
+    )
     retention_ms: int = _topic(
-        "retention.ms", LONG, 7 * DAY_MS, "How long segments are kept after their last record; -1: for ever.",
+        "retention.ms",
+        LONG,
+        7 * DAY_MS,
+        "How long segments are kept after their last record; -1: for ever.",
         "log.retention.ms",
         Synonym("log.retention.minutes", MINUTE_MS),
         Synonym("log.retention.hours", HOUR_MS),
-        check=at_least(-1))
+        check=at_least(-1),
+    )
     segment_bytes: int = _topic(
-        "segment.bytes", INT, 1024 * MIB, "A segment is rolled before it grows beyond this.",
-        "log.segment.bytes", check=at_least(MIB))
+        "segment.bytes",
+        INT,
+        1024 * MIB,
+        "A segment is rolled before it grows beyond this.",
+        "log.segment.bytes",
+        check=at_least(MIB),
+    )
     segment_index_bytes: int = _topic(
-        "segment.index.bytes", INT, 10 * MIB, "A segment is rolled when its index has grown to this.",
-        "log.index.size.max.bytes", check=at_least(4))
+        "segment.index.bytes",
+        INT,
+        10 * MIB,
+        "A segment is rolled when its index has grown to this.",
+        "log.index.size.max.bytes",
+        check=at_least(4),
+    )
     segment_jitter_ms: int = _topic(
-        "segment.jitter.ms", LONG, 0,
+        "segment.jitter.ms",
+        LONG,
+        0,
         "Random time taken off segment.ms, so that not every log rolls at once.",
-        "log.roll.jitter.ms", Synonym("log.roll.jitter.hours", HOUR_MS), check=at_least(0), acts=False)
+        "log.roll.jitter.ms",
+        Synonym("log.roll.jitter.hours", HOUR_MS),
+        check=at_least(0),
+        acts=False,
+    )
     segment_ms: int = _topic(
-        "segment.ms", LONG, 7 * DAY_MS, "A segment is rolled when its records span this much time.",
-        "log.roll.ms", Synonym("log.roll.hours", HOUR_MS), check=at_least(1))
+        "segment.ms",
+        LONG,
+        7 * DAY_MS,
+        "A segment is rolled when its records span this much time.",
+        "log.roll.ms",
+        Synonym("log.roll.hours", HOUR_MS),
+        check=at_least(1),
+    )
     unclean_leader_election_enable: bool = _topic(
-        "unclean.leader.election.enable", BOOLEAN, False,
+        "unclean.leader.election.enable",
+        BOOLEAN,
+        False,
         "Let a replica lead that is not in sync, at the price of lost records.",
-        "unclean.leader.election.enable", acts=False)
+        "unclean.leader.election.enable",
+        acts=False,
+    )
 
     @property
     def log_append_time(self) -> bool:
@@ -236,206 +392,406 @@ class BrokerConfig(Settings):
     """What one node obeys, resolved and typed. `resolve` builds it; `BrokerConfig()` is all defaults."""
 
     advertised_listeners: str | None = _setting(
-        "advertised.listeners", STRING, None,
-        "The addresses given to clients, where they differ from `listeners`.")
+        "advertised.listeners", STRING, None, "The addresses given to clients, where they differ from `listeners`."
+    )
     auto_create_topics_enable: bool = _setting(
-        "auto.create.topics.enable", BOOLEAN, True,
-        "Create a topic when a client that allows it asks for its metadata.")
-    broker_id: int = _setting(
-        "broker.id", INT, -1, "The older name of node.id.")
-    broker_rack: str | None = _setting(
-        "broker.rack", STRING, None, "The rack told to clients.")
+        "auto.create.topics.enable", BOOLEAN, True, "Create a topic when a client that allows it asks for its metadata."
+    )
+    broker_id: int = _setting("broker.id", INT, -1, "The older name of node.id.")
+    broker_rack: str | None = _setting("broker.rack", STRING, None, "The rack told to clients.")
     compression_gzip_level: int = _setting(
-        "compression.gzip.level", INT, -1, "Level for gzip when the node compresses.",
-        check=between(1, 9, or_equal=-1), dynamic=True, acts=False)
+        "compression.gzip.level",
+        INT,
+        -1,
+        "Level for gzip when the node compresses.",
+        check=between(1, 9, or_equal=-1),
+        dynamic=True,
+        acts=False,
+    )
     compression_lz4_level: int = _setting(
-        "compression.lz4.level", INT, 9, "Level for lz4 when the node compresses.",
-        check=between(1, 17), dynamic=True, acts=False)
+        "compression.lz4.level",
+        INT,
+        9,
+        "Level for lz4 when the node compresses.",
+        check=between(1, 17),
+        dynamic=True,
+        acts=False,
+    )
     compression_type: str = _setting(
-        "compression.type", STRING, "producer",
+        "compression.type",
+        STRING,
+        "producer",
         "The codec batches are kept in. Batches are kept as their producer made them, whatever this says.",
-        check=_COMPRESSION_TYPES, dynamic=True, acts=False)
+        check=_COMPRESSION_TYPES,
+        dynamic=True,
+        acts=False,
+    )
     compression_zstd_level: int = _setting(
-        "compression.zstd.level", INT, 3, "Level for zstd when the node compresses.",
-        check=between(-131072, 22), dynamic=True, acts=False)
+        "compression.zstd.level",
+        INT,
+        3,
+        "Level for zstd when the node compresses.",
+        check=between(-131072, 22),
+        dynamic=True,
+        acts=False,
+    )
     connection_first_frame_bytes_max: int = _setting(
-        "connection.first.frame.bytes.max", INT, 2 * MIB,
+        "connection.first.frame.bytes.max",
+        INT,
+        2 * MIB,
         "Ours. The largest frame accepted on a connection before its first valid request.",
-        check=at_least(1024))
+        check=at_least(1024),
+    )
     connection_memory_bytes_max: int = _setting(
-        "connection.memory.bytes.max", LONG, 32 * MIB,
+        "connection.memory.bytes.max",
+        LONG,
+        32 * MIB,
         "Ours. What one connection's requests and answers may hold in memory; beyond it the node stops "
         "reading "
-        "from that connection until its answers are taken.", check=at_least(MIB))
+        "from that connection until its answers are taken.",
+        check=at_least(MIB),
+    )
     connections_max_idle_ms: int = _setting(
-        "connections.max.idle.ms", LONG, 10 * MINUTE_MS,
-        "A connection that sends nothing for so long is closed; negative: never.")
+        "connections.max.idle.ms",
+        LONG,
+        10 * MINUTE_MS,
+        "A connection that sends nothing for so long is closed; negative: never.",
+    )
     default_replication_factor: int = _setting(
-        "default.replication.factor", INT, 1,
-        "Replicas of a topic that is created without saying how many.")
-    delete_topic_enable: bool = _setting(
-        "delete.topic.enable", BOOLEAN, True, "Whether topics can be deleted.")
+        "default.replication.factor", INT, 1, "Replicas of a topic that is created without saying how many."
+    )
+    delete_topic_enable: bool = _setting("delete.topic.enable", BOOLEAN, True, "Whether topics can be deleted.")
     fetch_max_bytes: int = _setting(
-        "fetch.max.bytes", INT, 55 * MIB, "The most that one fetch answers with.", check=at_least(1024))
+        "fetch.max.bytes", INT, 55 * MIB, "The most that one fetch answers with.", check=at_least(1024)
+    )
     flush_before_expose: bool = _setting(
-        "flush.before.expose", BOOLEAN, False,
+        "flush.before.expose",
+        BOOLEAN,
+        False,
         "Ours. Consumers are shown a record only once it was flushed to the device, so that no crash "
         "takes back "
-        "what somebody read. Topics can override it.", dynamic=True)
+        "what somebody read. Topics can override it.",
+        dynamic=True,
+    )
     http_listen: str | None = _setting(
-        "http.listen", STRING, None,
-        "Ours. HOST:PORT for `/metrics` (Prometheus) and `/healthz` over HTTP; without it there is no "
-        "such port.")
+        "http.listen",
+        STRING,
+        None,
+        "Ours. HOST:PORT for `/metrics` (Prometheus) and `/healthz` over HTTP; without it there is no such port.",
+    )
     listener_security_protocol_map: str = _setting(
-        "listener.security.protocol.map", STRING,
+        "listener.security.protocol.map",
+        STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "Which protocol each listener name speaks. Only PLAINTEXT is served yet.")
+        "Which protocol each listener name speaks. Only PLAINTEXT is served yet.",
+    )
     listeners: str = _setting(
-        "listeners", STRING, "PLAINTEXT://127.0.0.1:9092",
-        "Where clients connect, as NAME://HOST:PORT, with commas between. Port 0 picks a free one.")
+        "listeners",
+        STRING,
+        "PLAINTEXT://127.0.0.1:9092",
+        "Where clients connect, as NAME://HOST:PORT, with commas between. Port 0 picks a free one.",
+    )
     log_cleaner_delete_retention_ms: int = _setting(
-        "log.cleaner.delete.retention.ms", LONG, DAY_MS, "How long compaction keeps a tombstone.",
-        check=at_least(0), dynamic=True, acts=False)
+        "log.cleaner.delete.retention.ms",
+        LONG,
+        DAY_MS,
+        "How long compaction keeps a tombstone.",
+        check=at_least(0),
+        dynamic=True,
+        acts=False,
+    )
     log_cleaner_max_compaction_lag_ms: int = _setting(
-        "log.cleaner.max.compaction.lag.ms", LONG, LONG_MAX, "The longest that a record escapes compaction.",
-        check=at_least(1), dynamic=True, acts=False)
+        "log.cleaner.max.compaction.lag.ms",
+        LONG,
+        LONG_MAX,
+        "The longest that a record escapes compaction.",
+        check=at_least(1),
+        dynamic=True,
+        acts=False,
+    )
     log_cleaner_min_cleanable_ratio: float = _setting(
-        "log.cleaner.min.cleanable.ratio", DOUBLE, 0.5,
+        "log.cleaner.min.cleanable.ratio",
+        DOUBLE,
+        0.5,
         "Share of a log that must be dirty before compaction.",
-        check=between(0, 1), dynamic=True, acts=False)
+        check=between(0, 1),
+        dynamic=True,
+        acts=False,
+    )
     log_cleaner_min_compaction_lag_ms: int = _setting(
-        "log.cleaner.min.compaction.lag.ms", LONG, 0, "The shortest time that a record escapes compaction.",
-        check=at_least(0), dynamic=True, acts=False)
+        "log.cleaner.min.compaction.lag.ms",
+        LONG,
+        0,
+        "The shortest time that a record escapes compaction.",
+        check=at_least(0),
+        dynamic=True,
+        acts=False,
+    )
     log_cleanup_policy: tuple[str, ...] = _setting(
-        "log.cleanup.policy", LIST, ("delete",),
+        "log.cleanup.policy",
+        LIST,
+        ("delete",),
         "What happens to old segments: `delete`, `compact` (not built yet), or both.",
-        check=_CLEANUP_POLICIES, dynamic=True)
-    log_dir: str = _setting(
-        "log.dir", STRING, "headrace-data", "Where the logs are kept, if log.dirs does not say.")
-    log_dirs: str | None = _setting(
-        "log.dirs", STRING, None, "Where the logs are kept: one directory.")
+        check=_CLEANUP_POLICIES,
+        dynamic=True,
+    )
+    log_dir: str = _setting("log.dir", STRING, "headrace-data", "Where the logs are kept, if log.dirs does not say.")
+    log_dirs: str | None = _setting("log.dirs", STRING, None, "Where the logs are kept: one directory.")
     log_flush_interval_messages: int = _setting(
-        "log.flush.interval.messages", LONG, LONG_MAX,
+        "log.flush.interval.messages",
+        LONG,
+        LONG_MAX,
         "Flush to the device after so many messages, and acknowledge them only then. 1 flushes every batch.",
-        check=at_least(1), dynamic=True)
+        check=at_least(1),
+        dynamic=True,
+    )
     log_flush_interval_ms: int | None = _setting(
-        "log.flush.interval.ms", LONG, None,
-        "The longest that a message stays unflushed; unset: log.flush.scheduler.interval.ms.", dynamic=True)
+        "log.flush.interval.ms",
+        LONG,
+        None,
+        "The longest that a message stays unflushed; unset: log.flush.scheduler.interval.ms.",
+        dynamic=True,
+    )
     log_flush_offset_checkpoint_interval_ms: int = _setting(
-        "log.flush.offset.checkpoint.interval.ms", INT, MINUTE_MS,
-        "How often recovery points are written down.", check=at_least(0))
+        "log.flush.offset.checkpoint.interval.ms",
+        INT,
+        MINUTE_MS,
+        "How often recovery points are written down.",
+        check=at_least(0),
+    )
     log_flush_scheduler_interval_ms: int = _setting(
-        "log.flush.scheduler.interval.ms", LONG, LONG_MAX,
-        "How often logs are looked at for messages that have to be flushed by time.")
+        "log.flush.scheduler.interval.ms",
+        LONG,
+        LONG_MAX,
+        "How often logs are looked at for messages that have to be flushed by time.",
+    )
     log_flush_start_offset_checkpoint_interval_ms: int = _setting(
-        "log.flush.start.offset.checkpoint.interval.ms", INT, MINUTE_MS,
-        "How often log start offsets are written down.", check=at_least(0), acts=False)
+        "log.flush.start.offset.checkpoint.interval.ms",
+        INT,
+        MINUTE_MS,
+        "How often log start offsets are written down.",
+        check=at_least(0),
+        acts=False,
+    )
     log_index_interval_bytes: int = _setting(
-        "log.index.interval.bytes", INT, 4096, "Bytes of log between two entries of its index.",
-        check=at_least(0), dynamic=True)
+        "log.index.interval.bytes",
+        INT,
+        4096,
+        "Bytes of log between two entries of its index.",
+        check=at_least(0),
+        dynamic=True,
+    )
     log_index_size_max_bytes: int = _setting(
-        "log.index.size.max.bytes", INT, 10 * MIB, "A segment is rolled when its index has grown to this.",
-        check=at_least(4), dynamic=True)
+        "log.index.size.max.bytes",
+        INT,
+        10 * MIB,
+        "A segment is rolled when its index has grown to this.",
+        check=at_least(4),
+        dynamic=True,
+    )
     log_local_retention_bytes: int = _setting(
-        "log.local.retention.bytes", LONG, -2,
+        "log.local.retention.bytes",
+        LONG,
+        -2,
         "Bytes kept locally once copied to remote storage; there is none here.",
-        check=at_least(-2), dynamic=True, acts=False)
+        check=at_least(-2),
+        dynamic=True,
+        acts=False,
+    )
     log_local_retention_ms: int = _setting(
-        "log.local.retention.ms", LONG, -2,
+        "log.local.retention.ms",
+        LONG,
+        -2,
         "Time kept locally once copied to remote storage; there is none here.",
-        check=at_least(-2), dynamic=True, acts=False)
+        check=at_least(-2),
+        dynamic=True,
+        acts=False,
+    )
     log_message_timestamp_after_max_ms: int = _setting(
-        "log.message.timestamp.after.max.ms", LONG, HOUR_MS,
-        "How far ahead of the node's clock a CreateTime timestamp may be.", check=at_least(0), dynamic=True)
+        "log.message.timestamp.after.max.ms",
+        LONG,
+        HOUR_MS,
+        "How far ahead of the node's clock a CreateTime timestamp may be.",
+        check=at_least(0),
+        dynamic=True,
+    )
     log_message_timestamp_before_max_ms: int = _setting(
-        "log.message.timestamp.before.max.ms", LONG, LONG_MAX,
-        "How far behind the node's clock a CreateTime timestamp may be.", check=at_least(0), dynamic=True)
+        "log.message.timestamp.before.max.ms",
+        LONG,
+        LONG_MAX,
+        "How far behind the node's clock a CreateTime timestamp may be.",
+        check=at_least(0),
+        dynamic=True,
+    )
     log_message_timestamp_type: str = _setting(
-        "log.message.timestamp.type", STRING, "CreateTime",
+        "log.message.timestamp.type",
+        STRING,
+        "CreateTime",
         "Whether a record keeps its producer's timestamp or is stamped when appended.",
-        check=_TIMESTAMP_TYPES, dynamic=True)
+        check=_TIMESTAMP_TYPES,
+        dynamic=True,
+    )
     log_preallocate: bool = _setting(
-        "log.preallocate", BOOLEAN, False, "Reserve a segment's space when it is created.",
-        dynamic=True, acts=False)
+        "log.preallocate", BOOLEAN, False, "Reserve a segment's space when it is created.", dynamic=True, acts=False
+    )
     log_retention_bytes: int = _setting(
-        "log.retention.bytes", LONG, -1,
+        "log.retention.bytes",
+        LONG,
+        -1,
         "Bytes a partition keeps before old segments are deleted; -1: no limit.",
-        dynamic=True)
+        dynamic=True,
+    )
     log_retention_check_interval_ms: int = _setting(
-        "log.retention.check.interval.ms", LONG, 5 * MINUTE_MS,
-        "How often logs are looked at for segments to delete.", check=at_least(1))
+        "log.retention.check.interval.ms",
+        LONG,
+        5 * MINUTE_MS,
+        "How often logs are looked at for segments to delete.",
+        check=at_least(1),
+    )
     log_retention_hours: int = _setting(
-        "log.retention.hours", INT, 168, "How long segments are kept, if no finer setting says so.")
+        "log.retention.hours", INT, 168, "How long segments are kept, if no finer setting says so."
+    )
     log_retention_minutes: int | None = _setting(
-        "log.retention.minutes", INT, None, "How long segments are kept, if log.retention.ms does not say.")
+        "log.retention.minutes", INT, None, "How long segments are kept, if log.retention.ms does not say."
+    )
     log_retention_ms: int | None = _setting(
-        "log.retention.ms", LONG, None, "How long segments are kept after their last record; -1: for ever.",
-        dynamic=True)
+        "log.retention.ms",
+        LONG,
+        None,
+        "How long segments are kept after their last record; -1: for ever.",
+        dynamic=True,
+    )
     log_roll_hours: int = _setting(
-        "log.roll.hours", INT, 168, "Time a segment spans, if log.roll.ms does not say.", check=at_least(1))
+        "log.roll.hours", INT, 168, "Time a segment spans, if log.roll.ms does not say.", check=at_least(1)
+    )
     log_roll_jitter_hours: int = _setting(
-        "log.roll.jitter.hours", INT, 0, "Random time taken off, if log.roll.jitter.ms does not say.",
-        check=at_least(0), acts=False)
+        "log.roll.jitter.hours",
+        INT,
+        0,
+        "Random time taken off, if log.roll.jitter.ms does not say.",
+        check=at_least(0),
+        acts=False,
+    )
     log_roll_jitter_ms: int | None = _setting(
-        "log.roll.jitter.ms", LONG, None,
+        "log.roll.jitter.ms",
+        LONG,
+        None,
         "Random time taken off log.roll.ms, so that not every log rolls at once.",
-        dynamic=True, acts=False)
+        dynamic=True,
+        acts=False,
+    )
     log_roll_ms: int | None = _setting(
-        "log.roll.ms", LONG, None, "A segment is rolled when its records span this much time.", dynamic=True)
+        "log.roll.ms", LONG, None, "A segment is rolled when its records span this much time.", dynamic=True
+    )
     log_segment_bytes: int = _setting(
-        "log.segment.bytes", INT, 1024 * MIB, "A segment is rolled before it grows beyond this.",
-        check=at_least(MIB), dynamic=True)
+        "log.segment.bytes",
+        INT,
+        1024 * MIB,
+        "A segment is rolled before it grows beyond this.",
+        check=at_least(MIB),
+        dynamic=True,
+    )
     log_segment_delete_delay_ms: int = _setting(
-        "log.segment.delete.delay.ms", LONG, MINUTE_MS,
+        "log.segment.delete.delay.ms",
+        LONG,
+        MINUTE_MS,
         "How long a deleted segment's file stays, so that reads under way can finish.",
-        check=at_least(0), dynamic=True)
+        check=at_least(0),
+        dynamic=True,
+    )
     max_connections: int = _setting(
-        "max.connections", INT, INT_MAX, "Connections in all; more are closed at once.",
-        check=at_least(0), dynamic=True)
+        "max.connections", INT, INT_MAX, "Connections in all; more are closed at once.", check=at_least(0), dynamic=True
+    )
     max_connections_per_ip: int = _setting(
-        "max.connections.per.ip", INT, INT_MAX, "Connections from one address; more are closed at once.",
-        check=at_least(0), dynamic=True)
+        "max.connections.per.ip",
+        INT,
+        INT_MAX,
+        "Connections from one address; more are closed at once.",
+        check=at_least(0),
+        dynamic=True,
+    )
     max_connections_per_ip_overrides: str = _setting(
-        "max.connections.per.ip.overrides", STRING, "",
-        "Other limits for some addresses, as ADDRESS:COUNT with commas between.")
+        "max.connections.per.ip.overrides",
+        STRING,
+        "",
+        "Other limits for some addresses, as ADDRESS:COUNT with commas between.",
+    )
     max_incremental_fetch_session_cache_slots: int = _setting(
-        "max.incremental.fetch.session.cache.slots", INT, 1000, "Incremental fetch sessions kept.",
-        check=at_least(0))
+        "max.incremental.fetch.session.cache.slots", INT, 1000, "Incremental fetch sessions kept.", check=at_least(0)
+    )
     max_request_partition_size_limit: int = _setting(
-        "max.request.partition.size.limit", INT, 2000,
-        "The most partitions that one DescribeTopicPartitions answers with.", check=at_least(1))
+        "max.request.partition.size.limit",
+        INT,
+        2000,
+        "The most partitions that one DescribeTopicPartitions answers with.",
+        check=at_least(1),
+    )
     memory_budget_bytes: int = _setting(
-        "memory.budget.bytes", LONG, 96 * MIB,
+        "memory.budget.bytes",
+        LONG,
+        96 * MIB,
         "Ours. What all requests and answers together may hold in memory. When it is spent, the node "
         "reads no more "
-        "until some is given back.", check=at_least(8 * MIB))
+        "until some is given back.",
+        check=at_least(8 * MIB),
+    )
     message_max_bytes: int = _setting(
-        "message.max.bytes", INT, MIB + 12, "The largest record batch accepted, as it is sent.",
-        check=at_least(0), dynamic=True)
+        "message.max.bytes",
+        INT,
+        MIB + 12,
+        "The largest record batch accepted, as it is sent.",
+        check=at_least(0),
+        dynamic=True,
+    )
     min_insync_replicas: int = _setting(
-        "min.insync.replicas", INT, 1,
+        "min.insync.replicas",
+        INT,
+        1,
         "Replicas that must be in sync for an acks=all write to be accepted, if the topic has so many.",
-        check=at_least(1), dynamic=True, acts=False)
+        check=at_least(1),
+        dynamic=True,
+        acts=False,
+    )
     node_id: int = _setting(
-        "node.id", INT, 1, "This node's number, unlike any other's in its cluster.", check=at_least(0))
+        "node.id", INT, 1, "This node's number, unlike any other's in its cluster.", check=at_least(0)
+    )
     num_partitions: int = _setting(
-        "num.partitions", INT, 1, "Partitions of a topic that is created without saying how many.",
-        check=at_least(1))
+        "num.partitions", INT, 1, "Partitions of a topic that is created without saying how many.", check=at_least(1)
+    )
     producer_id_expiration_check_interval_ms: int = _setting(
-        "producer.id.expiration.check.interval.ms", INT, 10 * MINUTE_MS,
-        "How often idle idempotent producers are looked for; for tests.", check=at_least(1), internal=True)
+        "producer.id.expiration.check.interval.ms",
+        INT,
+        10 * MINUTE_MS,
+        "How often idle idempotent producers are looked for; for tests.",
+        check=at_least(1),
+        internal=True,
+    )
     producer_id_expiration_ms: int = _setting(
-        "producer.id.expiration.ms", INT, DAY_MS,
+        "producer.id.expiration.ms",
+        INT,
+        DAY_MS,
         "How long the sequence numbers of an idle idempotent producer are remembered.",
-        check=at_least(1), dynamic=True)
+        check=at_least(1),
+        dynamic=True,
+    )
     socket_listen_backlog_size: int = _setting(
-        "socket.listen.backlog.size", INT, 50, "Connections that the kernel holds until they are accepted.",
-        check=at_least(1))
+        "socket.listen.backlog.size",
+        INT,
+        50,
+        "Connections that the kernel holds until they are accepted.",
+        check=at_least(1),
+    )
     socket_request_max_bytes: int = _setting(
-        "socket.request.max.bytes", INT, 100 * MIB, "The largest request accepted.", check=at_least(1))
+        "socket.request.max.bytes", INT, 100 * MIB, "The largest request accepted.", check=at_least(1)
+    )
     unclean_leader_election_enable: bool = _setting(
-        "unclean.leader.election.enable", BOOLEAN, False,
-        "Let a replica lead that is not in sync, at the price of lost records.", dynamic=True, acts=False)
+        "unclean.leader.election.enable",
+        BOOLEAN,
+        False,
+        "Let a replica lead that is not in sync, at the price of lost records.",
+        dynamic=True,
+        acts=False,
+    )
 
     @classmethod
     def resolve(

@@ -98,12 +98,12 @@ class Fetch:
         bytes_left = self._bytes_max
         at_least_one = True
         is_urgent = False
-        bytes_seen = missing = 0
+        bytes_seen = 0
         found: Evaluated = []
+        missing: Evaluated = []
         for entry in tuple(self._session.dirty) if self._session is not None else self._entries:
             if entry.partition is None and not entry.find(topics):
-                missing += 1
-                found.append((entry, entry.missing(topics, by_id=self._by_id), None))
+                missing.append((entry, entry.missing(topics, by_id=self._by_id), None))
                 continue
             data, span = entry.read(bytes_left=bytes_left, at_least_one=at_least_one, read_committed=read_committed)
             if span is not None:
@@ -115,8 +115,34 @@ class Fetch:
                 is_urgent = True
             found.append((entry, data, span))
         self._bytes_seen = bytes_seen
-        # Of a session the missing ones are always dirty, so all were counted.
-        return found, is_urgent or bytes_seen >= self._bytes_min or missing == len(self._entries)
+        is_enough = (
+            is_urgent
+            or bytes_seen >= self._bytes_min
+            or len(missing) == len(self._entries)  # Of a session the missing ones are always dirty.
+            or (bytes_seen > 0 and self._fills_limits(found))
+        )
+        return found + missing, is_enough
+
+    def _fills_limits(self, found: Evaluated) -> bool:
+        """Whether the limits let no more be given, though it is less than was asked for.
+
+        Batches are given whole, so the last bytes of a limit mostly stay free. Where more is there, these count as
+        given.
+        """
+        bytes_left, bytes_counted = self._bytes_max, 0
+        for entry, data, span in found:
+            if span is None:
+                if data.error == 0 and entry.asked.fetch_offset < data.high_watermark:
+                    return True  # There is something, and it had no room.
+                continue
+            assert entry.partition is not None
+            size = span[2]
+            if entry.partition.log.has_more(span):
+                bytes_counted += max(size, min(bytes_left, entry.asked.bytes_max))
+            else:
+                bytes_counted += size
+            bytes_left = max(0, bytes_left - size)
+        return bytes_counted >= self._bytes_min
 
     def _answer(self, found: Evaluated) -> Answer:
         """Encode, leaving out what an incremental reader knows already."""

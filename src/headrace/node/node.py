@@ -170,9 +170,7 @@ class Node:
                 found[topic] = (known_id or topic_id, max(count, index + 1))
         for topic, (topic_id, count) in found.items():
             self.events.info("topic adopted", topic=topic, partitions=count)
-            records[topic] = TopicRecord(
-                topic_id or topic_id_from(self.random_bytes(16)), {}, [(0, [self.id])] * count
-            )
+            records[topic] = TopicRecord(topic_id or topic_id_from(self.random_bytes(16)), {}, [(0, [self.id])] * count)
 
     def _make_topic(self, name: TopicName, topic_id: TopicId, overrides: dict[str, str]) -> Topic:
         config = TopicConfig.resolve(self.config, overrides)
@@ -186,9 +184,7 @@ class Node:
         for index in range(len(topic.partitions), len(placed)):
             epoch, replicas = placed[index]
             name = TopicPartition(topic.name, index)
-            log, recovery = self.data.open_log(
-                name, topic.config, topic_id=topic.id, now_ms=self.clock.wall_ms()
-            )
+            log, recovery = self.data.open_log(name, topic.config, topic_id=topic.id, now_ms=self.clock.wall_ms())
             epoch = max(epoch, log.epochs.latest) + epoch_bump
             partition = Partition(topic, index, log, leader_epoch=epoch, replicas=replicas)
             log.on_watermark = partial(self._watermark_moved, partition)
@@ -263,9 +259,7 @@ class Node:
             return None
         version = max(version, 0)
         if isinstance(answer, Later):
-            return answer.map(
-                lambda ready: framed(ready, api=api, version=version, correlation_id=correlation_id)
-            )
+            return answer.map(lambda ready: framed(ready, api=api, version=version, correlation_id=correlation_id))
         return framed(answer, api=api, version=version, correlation_id=correlation_id)
 
     def finish_turn(self) -> None:
@@ -308,9 +302,7 @@ class Node:
                 if isinstance(error, StorageError):
                     created.resolve(ApiError(code, str(error)))
                 else:
-                    created.resolve(
-                        ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-                    )
+                    created.resolve(ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."))
                 return
             self._open_gradually(topic, placed, opened)
 

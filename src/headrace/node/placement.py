@@ -20,10 +20,7 @@ def place(count: int, *, replication_factor: int, nodes: Sequence[int]) -> list[
             f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
             f"{replication_factor} cannot be reached because only {len(nodes)} broker(s) are registered.",
         )
-    return [
-        [nodes[(index + replica) % len(nodes)] for replica in range(replication_factor)]
-        for index in range(count)
-    ]
+    return [[nodes[(index + replica) % len(nodes)] for replica in range(replication_factor)] for index in range(count)]
 
 
 def check_replicas(replicas: Sequence[int], *, nodes: Sequence[int], replication_factor: int | None) -> None:

@@ -112,9 +112,7 @@ class TopicRecord(NamedTuple):
     partitions: list[tuple[int, list[int]]]
 
 
-def topic_record(
-    topic_id: TopicId, overrides: Mapping[str, str], partitions: Iterable[tuple[int, list[int]]]
-) -> str:
+def topic_record(topic_id: TopicId, overrides: Mapping[str, str], partitions: Iterable[tuple[int, list[int]]]) -> str:
     return json.dumps(
         {
             "id": topic_id_text(topic_id),

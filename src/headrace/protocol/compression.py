@@ -90,9 +90,7 @@ def _decompress_into(codec_into: Callable[[Any, Any], int], data: Buffer, output
         try:
             size = codec_into(data, output)
         except cramjam.DecompressionError as error:
-            raise CorruptBatch(
-                f"records do not decompress within {output_bytes_max} bytes: {error}"
-            ) from None
+            raise CorruptBatch(f"records do not decompress within {output_bytes_max} bytes: {error}") from None
         if size > output_bytes_max:  # A mapping has at least one byte, when none is allowed.
             raise CorruptBatch(f"records do not decompress within {output_bytes_max} bytes")
         return output[:size]

@@ -104,14 +104,10 @@ class String(Type):
         return 1 if encoding.flexible else 2
 
     def reader(self, encoding: Encoding, *, nullable: bool) -> Reader:
-        return p.string_reader(
-            p.read_compact_length if encoding.flexible else p.read_int16, nullable=nullable
-        )
+        return p.string_reader(p.read_compact_length if encoding.flexible else p.read_int16, nullable=nullable)
 
     def writer(self, encoding: Encoding, *, nullable: bool) -> Writer:
-        return p.string_writer(
-            p.write_compact_length if encoding.flexible else p.write_int16, nullable=nullable
-        )
+        return p.string_writer(p.write_compact_length if encoding.flexible else p.write_int16, nullable=nullable)
 
 
 class Bytes(Type):
@@ -129,9 +125,7 @@ class Bytes(Type):
         return p.bytes_reader(p.read_compact_length if encoding.flexible else p.read_int32, nullable=nullable)
 
     def writer(self, encoding: Encoding, *, nullable: bool) -> Writer:
-        return p.bytes_writer(
-            p.write_compact_length if encoding.flexible else p.write_int32, nullable=nullable
-        )
+        return p.bytes_writer(p.write_compact_length if encoding.flexible else p.write_int32, nullable=nullable)
 
 
 BOOL: Final = Fixed("bool", "?", False)
@@ -319,9 +313,7 @@ class Struct(Type):
 
     def _tagged(self, encoding: Encoding) -> list[tuple[int, F]]:
         tagged = [
-            (field.tag, field)
-            for field in self.fields
-            if field.tag is not None and field.in_version(encoding.version)
+            (field.tag, field) for field in self.fields if field.tag is not None and field.in_version(encoding.version)
         ]
         assert encoding.flexible or not tagged, "only flexible versions carry tagged fields"
         return sorted(tagged, key=lambda pair: pair[0])

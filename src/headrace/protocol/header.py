@@ -60,9 +60,7 @@ def parse_request_header(data: Buffer, position: int = 0) -> tuple[int, int, int
     return api_key, api_version, correlation_id, client_id, position
 
 
-def encode_request_header(
-    *, api_key: int, api_version: int, correlation_id: int, client_id: str | None
-) -> bytes:
+def encode_request_header(*, api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
     out = bytearray()
     p.write_int16(out, api_key)
     p.write_int16(out, api_version)

@@ -177,9 +177,7 @@ def write_compact_length(out: bytearray, length: int) -> None:
 def check_count(count: int, data: Buffer, position: int, *, item_bytes_min: int) -> None:
     """Refuse a count that the bytes left cannot hold, before a list of that size exists."""
     if count * item_bytes_min > len(data) - position:
-        raise too_short(
-            f"an array of {count} items", need_bytes=count * item_bytes_min, data=data, position=position
-        )
+        raise too_short(f"an array of {count} items", need_bytes=count * item_bytes_min, data=data, position=position)
 
 
 # Strings and bytes: one maker for each, since they differ only in how the length is written and in whether

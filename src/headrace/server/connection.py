@@ -473,9 +473,7 @@ class Connection:
 
     def _settle_input(self) -> None:
         """At the end of a turn: read on, go on with what was read, or wait, as things stand now."""
-        if self._is_reading and not (
-            self._accounted_bytes or self._input_bytes or self._held_bytes or self._has_ended
-        ):
+        if self._is_reading and not (self._accounted_bytes or self._input_bytes or self._held_bytes or self._has_ended):
             return  # Everything that came is answered and on its way: the rule.
         if self.closed:
             return

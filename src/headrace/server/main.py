@@ -194,9 +194,7 @@ class Server:
         assert self._config.http is not None
         assert self.shell is not None
         shell, disk, helper = self.shell, self._disk, self._helper
-        http = await serve_http(
-            self._config.http, lambda: collect(node, shell, disk, helper), lambda: find_fault(node)
-        )
+        http = await serve_http(self._config.http, lambda: collect(node, shell, disk, helper), lambda: find_fault(node))
         self._http = http.close
         self.http_address = str(http.address)
         self._events.info("http ready", address=self.http_address)

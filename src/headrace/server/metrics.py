@@ -51,9 +51,7 @@ def find_fault(node: Node) -> str | None:
 # --- Requests and topics --------------------------------------------------------------------------------------
 
 
-def request_metrics(
-    requests: tuple[RequestClassStatistics, ...], api_names: Mapping[int, str]
-) -> Iterator[Metric]:
+def request_metrics(requests: tuple[RequestClassStatistics, ...], api_names: Mapping[int, str]) -> Iterator[Metric]:
     """Times of a request in the order it meets them, then sizes. Labelled by API, fetches also by who asks."""
 
     def labels(one: RequestClassStatistics) -> dict[str, str]:
@@ -89,12 +87,8 @@ def request_metrics(
     )
     for word, text, pick in times:
         yield histogram(f"headrace_request_{word}_seconds", text, pick, _TIME_BITS, 1e6)
-    yield histogram(
-        "headrace_request_size_bytes", "Requests by size.", lambda one: one.request_bytes, _SIZE_BITS, 1
-    )
-    yield histogram(
-        "headrace_response_size_bytes", "Answers by size.", lambda one: one.response_bytes, _SIZE_BITS, 1
-    )
+    yield histogram("headrace_request_size_bytes", "Requests by size.", lambda one: one.request_bytes, _SIZE_BITS, 1)
+    yield histogram("headrace_response_size_bytes", "Answers by size.", lambda one: one.response_bytes, _SIZE_BITS, 1)
 
 
 def _bound(bit: int, scale: float) -> float:

@@ -63,8 +63,7 @@ def render(metrics: Iterable[Metric]) -> str:
         lines.append(f"# HELP {metric.name} {metric.help.translate(_HELP_ESCAPES)}")
         lines.append(f"# TYPE {metric.name} {metric.kind}")
         lines += [
-            f"{metric.name}{sample.suffix}{_labels(sample.labels)} {_number(sample.value)}"
-            for sample in metric.samples
+            f"{metric.name}{sample.suffix}{_labels(sample.labels)} {_number(sample.value)}" for sample in metric.samples
         ]
     return "\n".join(lines) + "\n" if lines else ""
 

@@ -112,9 +112,7 @@ class Administrator:
     def list_topics(self, done: Done) -> None:
         def answered(answer: Message | None) -> None:
             if answer is not None:
-                listed = {
-                    topic["name"]: (topic["topic_id"], len(topic["partitions"])) for topic in answer["topics"]
-                }
+                listed = {topic["name"]: (topic["topic_id"], len(topic["partitions"])) for topic in answer["topics"]}
                 self._checker.topics_listed(listed)
             done()
 

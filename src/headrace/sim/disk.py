@@ -330,9 +330,7 @@ class SimDisk:
 
     # Faults, ordered in advance.
 
-    def fail(
-        self, operation: Operation, *, nth: int = 1, error: int = errno.EIO, path_end: str = ""
-    ) -> None:
+    def fail(self, operation: Operation, *, nth: int = 1, error: int = errno.EIO, path_end: str = "") -> None:
         """Let the n-th operation of this kind from now on fail, counting paths that end like this."""
         assert nth >= 1
         self._faults[operation].append(_Fault(nth, error, path_end))

@@ -108,9 +108,7 @@ def _only_batch_bytes(records: memoryview, version: int) -> int:
     words = f"Produce requests with version {version}"
     size = _next_batch_bytes(records)
     if size == 0:
-        raise Unreadable(
-            ErrorCode.INVALID_RECORD, f"{words} must have at least one record batch per partition"
-        )
+        raise Unreadable(ErrorCode.INVALID_RECORD, f"{words} must have at least one record batch per partition")
     if records[_MAGIC_AT] != MAGIC:
         raise Unreadable(
             ErrorCode.INVALID_RECORD, f"{words} are only allowed to contain record batches with magic version 2"

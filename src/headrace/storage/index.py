@@ -69,9 +69,7 @@ class _EntryFile:
                 low = middle + 1
         return low
 
-    def block_before(
-        self, beyond: Callable[[tuple[int, int]], bool], *, end: int
-    ) -> tuple["array[int]", "array[int]"]:
+    def block_before(self, beyond: Callable[[tuple[int, int]], bool], *, end: int) -> tuple["array[int]", "array[int]"]:
         """Both columns of the last block that does not begin `beyond`; of the first one if all do."""
         low, high = 0, (end + _BLOCK_ENTRIES - 1) // _BLOCK_ENTRIES
         while low < high:

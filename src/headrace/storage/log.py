@@ -407,6 +407,12 @@ class PartitionLog:
                 return None  # Some readers take bytes without one whole batch for a broken log.
         return segment.log, position, size
 
+    def has_more(self, span: Span) -> bool:
+        """Whether more is visible behind a span."""
+        file, position, size = span
+        last = self._segments[bisect_right(self._bases, self._watermark_base) - 1]
+        return file is not last.log or position + size < self._watermark_position
+
     def _place_of(self, offset: int) -> Place:
         if offset >= self.end_offset:
             return self.end_place()

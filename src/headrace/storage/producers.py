@@ -129,17 +129,13 @@ class Producers:
         producer = self._by_id.get(producer_id)
         if producer is None or producer.epoch != producer_epoch:
             producer = self._by_id[producer_id] = _Producer(producer_epoch)
-        producer.batches.append(
-            WrittenBatch(base_sequence, last_sequence, last_offset, offset_delta, timestamp)
-        )
+        producer.batches.append(WrittenBatch(base_sequence, last_sequence, last_offset, offset_delta, timestamp))
         producer.timestamp = timestamp
 
     def expire(self, *, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have been silent for long; how many."""
         silent = [
-            producer_id
-            for producer_id, producer in self._by_id.items()
-            if now_ms - producer.timestamp >= expiration_ms
+            producer_id for producer_id, producer in self._by_id.items() if now_ms - producer.timestamp >= expiration_ms
         ]
         for producer_id in silent:
             del self._by_id[producer_id]
@@ -178,9 +174,16 @@ class Producers:
                 raise ValueError("producer snapshot with a wrong size")
         except struct.error as error:
             raise ValueError("producer snapshot is cut short") from error
-        for producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first_offset in (
-            _SNAPSHOT_ENTRY.iter_unpack(body[_SNAPSHOT_COUNT.size :])
-        ):
+        for (
+            producer_id,
+            epoch,
+            last_sequence,
+            last_offset,
+            delta,
+            timestamp,
+            coordinator_epoch,
+            first_offset,
+        ) in _SNAPSHOT_ENTRY.iter_unpack(body[_SNAPSHOT_COUNT.size :]):
             producer = producers._by_id.get(producer_id)
             if producer is None or producer.epoch != epoch:
                 producer = producers._by_id[producer_id] = _Producer(epoch)

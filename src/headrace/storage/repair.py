@@ -95,9 +95,7 @@ def _next_batch(file: Readable, start: int, chain: Chain) -> int:
     return file.size
 
 
-def repair_segment(
-    disk: Disk, directory: str, base_offset: int, *, next_base: int | None
-) -> list[Quarantined]:
+def repair_segment(disk: Disk, directory: str, base_offset: int, *, next_base: int | None) -> list[Quarantined]:
     """Rewrite a segment without its bad bytes, which are kept under `quarantine/`; what was moved there.
 
     A crash at any moment leaves the old segment or the new one.

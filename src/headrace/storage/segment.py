@@ -54,9 +54,7 @@ class Segment:
         "max_timestamp_offset",
     )
 
-    def __init__(
-        self, disk: Disk, directory: str, base_offset: int, *, created_ms: int, create: bool = False
-    ) -> None:
+    def __init__(self, disk: Disk, directory: str, base_offset: int, *, created_ms: int, create: bool = False) -> None:
         self._disk = disk
         self.directory = directory
         self.base_offset = base_offset

@@ -138,9 +138,7 @@ def _epoch(leader_epoch: int, *, topic: str = DATA, partition: int = 0, **more: 
 
 def _epochs(name: str, *topics: Message, versions: range | None = None, **more: Any) -> Case:
     body = {"topics": list(topics), **more}
-    return Case(
-        api="OffsetForLeaderEpoch", name=name, steps=[Ask("OffsetForLeaderEpoch", body)], versions=versions
-    )
+    return Case(api="OffsetForLeaderEpoch", name=name, steps=[Ask("OffsetForLeaderEpoch", body)], versions=versions)
 
 
 CASES += [

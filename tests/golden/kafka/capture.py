@@ -121,9 +121,7 @@ def batch_lines() -> Iterator[Json]:
 
 def capture(lines: Iterator[Json], into: Path) -> None:
     asked = "".join(json.dumps(line) + "\n" for line in lines)
-    answered = subprocess.run(
-        [*java_command(), str(SOURCE)], input=asked.encode(), stdout=subprocess.PIPE, check=True
-    )
+    answered = subprocess.run([*java_command(), str(SOURCE)], input=asked.encode(), stdout=subprocess.PIPE, check=True)
     into.write_bytes(answered.stdout)
     print(into.name, len(answered.stdout.splitlines()), "lines")
 

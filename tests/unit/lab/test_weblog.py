@@ -12,7 +12,7 @@ import pytest
 from headrace.lab import weblog
 
 LINE = re.compile(
-    rb'(?P<host>[a-z0-9.-]+) - - \[(?P<time>\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d -0400)\] '
+    rb"(?P<host>[a-z0-9.-]+) - - \[(?P<time>\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d -0400)\] "
     rb'"GET (?P<path>/\S*) HTTP/1\.0" (?P<status>200|302|304|404) (?P<size>\d+|-)'
 )
 

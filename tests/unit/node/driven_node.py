@@ -80,9 +80,7 @@ class DrivenNode:
     def send(self, api: str, version: int, body: Message | bytes) -> Parts | Later[Parts] | None:
         """One request; its answer may be a while."""
         messages = API_NAMED[api]
-        header = encode_request_header(
-            api_key=messages.key, api_version=version, correlation_id=7, client_id="test"
-        )
+        header = encode_request_header(api_key=messages.key, api_version=version, correlation_id=7, client_id="test")
         encoded = body if isinstance(body, bytes) else messages.request.encode(body, version)
         return self.node.handle(memoryview(bytearray(header + encoded)), CLIENT)
 

@@ -151,6 +151,45 @@ class TestWaiting:
         write(driven, "t", b"x" * 500)
         assert fetch(driven, ("t", 0, 0), bytes_min=BYTES_MAX, bytes_max=1000).is_answered()
 
+    @pytest.mark.parametrize("limit", ["bytes_max", "partition_bytes_max"])
+    def test_nor_is_it_waited_for_because_batches_are_whole(self, driven: DrivenNode, limit: str) -> None:
+        """Of a limit of 1,500 bytes two batches use 1,140: that is all that it can ever hold."""
+        for _ in range(5):
+            write(driven, "t", b"x" * 500)
+        limits: dict[str, Any] = {limit: 1500}
+        fetched = fetch(driven, ("t", 0, 0), bytes_min=1500, wait_ms=60_000, **limits)
+        assert fetched.is_answered()
+        assert len(fetched.values()) == 2
+
+    def test_nor_beside_what_had_no_room(self, driven: DrivenNode) -> None:
+        write(driven, "t", b"x" * 500, partition=0)
+        write(driven, "t", b"x" * 500, partition=1)
+        fetched = fetch(driven, ("t", 0, 0), ("t", 1, 0), bytes_min=1000, bytes_max=1000, wait_ms=60_000)
+        assert fetched.is_answered()
+        assert len(fetched.values()) == 1
+
+    def test_a_reader_behind_in_an_older_segment_does_not_wait_for_it_to_grow(self) -> None:
+        driven = DrivenNode()
+        driven.create("t", segment_bytes="1048576")
+        for _ in range(5):
+            write(driven, "t", b"x" * 400_000)
+        assert len(driven.node.topics.partition("t", 0).log.segments) == 3
+        fetched = fetch(
+            driven, ("t", 0, 0), bytes_min=1 << 24, bytes_max=1 << 25, partition_bytes_max=1 << 25, wait_ms=60_000
+        )
+        assert fetched.is_answered()
+        assert len(fetched.values()) == 2
+
+    def test_but_what_may_still_grow_is_waited_for(self, driven: DrivenNode) -> None:
+        write(driven, "t", b"x" * 500)
+        fetched = fetch(driven, ("t", 0, 0), ("t", 1, 0), bytes_min=1500, bytes_max=1500, wait_ms=60_000)
+        assert not fetched.is_answered()
+        write(driven, "t", b"x" * 500)
+        assert not fetched.is_answered()
+        write(driven, "t", b"x" * 500)
+        assert fetched.is_answered()
+        assert len(fetched.values()) == 2
+
     def test_one_turn_answers_once_with_all_it_brought(self, driven: DrivenNode) -> None:
         """Two batches in one turn: the first one alone is not answered before the second is there."""
         fetched = fetch(driven, ("t", 0, 0))
@@ -184,6 +223,10 @@ class TestErrors:
             ("t", 9): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             KEY: ErrorCode.NONE,
         }
+
+    def test_what_does_not_exist_comes_last_in_the_answer(self, driven: DrivenNode) -> None:
+        fetched = fetch(driven, ("nowhere", 0, 0), ("t", 0, 0), ("t", 9, 0), ("t", 1, 0), wait_ms=0)
+        assert list(fetched.rows()) == [("t", 0), ("t", 1), ("nowhere", 0), ("t", 9)]
 
     def test_nothing_that_exists_is_nothing_to_wait_for(self, driven: DrivenNode) -> None:
         assert fetch(driven, ("nowhere", 0, 0), ("t", 9, 0)).is_answered()

@@ -47,9 +47,7 @@ def test_a_newer_version_in_the_header_of_an_old_one_cannot_be_read() -> None:
 def test_software_with_strange_letters_is_refused(name: str, version: str) -> None:
     node = DrivenNode()
     for api_version in (3, 4):
-        answer = node.ask(
-            "ApiVersions", api_version, client_software_name=name, client_software_version=version
-        )
+        answer = node.ask("ApiVersions", api_version, client_software_name=name, client_software_version=version)
         assert answer["error_code"] == ErrorCode.INVALID_REQUEST
         assert answer["api_keys"] == []
 

@@ -73,9 +73,9 @@ class TestDescribe:
     def test_synonyms_and_documentation_only_where_asked_for(self, node: DrivenNode) -> None:
         plain = describe(node, TOPIC, "there", "segment.bytes")["configs"][0]
         assert (plain["synonyms"], plain["documentation"]) == ([], None)
-        full = describe(
-            node, TOPIC, "there", "segment.bytes", include_synonyms=True, include_documentation=True
-        )["configs"][0]
+        full = describe(node, TOPIC, "there", "segment.bytes", include_synonyms=True, include_documentation=True)[
+            "configs"
+        ][0]
         assert [one["name"] for one in full["synonyms"]] == ["log.segment.bytes"]
         assert full["documentation"] == TopicConfig.rows["segment.bytes"].doc
 
@@ -255,9 +255,7 @@ class TestIncremental:
             node.send("IncrementalAlterConfigs", 1, {"resources": [resource(TOPIC, "there", op(SET, name, value))]})
             for name, value in settings.items()
         ]
-        grown = node.send(
-            "CreatePartitions", 3, {"topics": [{"name": "there", "count": 2, "assignments": None}]}
-        )
+        grown = node.send("CreatePartitions", 3, {"topics": [{"name": "there", "count": 2, "assignments": None}]})
         for answer in sent:
             (response,) = node.receive("IncrementalAlterConfigs", 1, answer)["responses"]
             assert response["error_code"] == 0
@@ -290,9 +288,9 @@ class TestBroker:
         assert node.node.config.log_retention_ms == 1000
         assert alter(node, resource(BROKER, "1", op(SET, "log.retention.ms", "2000"))) == [DONE]
         assert node.node.config.log_retention_ms == 2000
-        assert {
-            name: (one["value"], one["config_source"]) for name, one in node.configs(BROKER, "").items()
-        } == {"log.retention.ms": ("1000", Source.DYNAMIC_BROKER_DEFAULT)}
+        assert {name: (one["value"], one["config_source"]) for name, one in node.configs(BROKER, "").items()} == {
+            "log.retention.ms": ("1000", Source.DYNAMIC_BROKER_DEFAULT)
+        }
         assert alter(node, resource(BROKER, "1", op(DELETE, "log.retention.ms"))) == [DONE]
         assert node.node.config.log_retention_ms == 1000
 
@@ -315,9 +313,7 @@ class TestBroker:
 
     def test_what_a_topic_could_not_live_with_is_refused(self, node: DrivenNode) -> None:
         node.create("slow", min_compaction_lag_ms="5000")
-        ((code, message),) = alter(
-            node, resource(BROKER, "1", op(SET, "log.cleaner.max.compaction.lag.ms", "1000"))
-        )
+        ((code, message),) = alter(node, resource(BROKER, "1", op(SET, "log.cleaner.max.compaction.lag.ms", "1000")))
         assert code == ErrorCode.INVALID_REQUEST
         assert message is not None
         assert "min.compaction.lag.ms (5000) > max.compaction.lag.ms (1000)" in message

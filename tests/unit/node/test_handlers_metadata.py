@@ -155,9 +155,7 @@ class TestOnDemand:
         node = DrivenNode()
         first = node.send("Metadata", 12, {"topics": [{"name": "new"}]})
         second = node.send("Metadata", 12, {"topics": [{"name": "new"}]})
-        errors = [
-            node.receive("Metadata", 12, answer)["topics"][0]["error_code"] for answer in (first, second)
-        ]
+        errors = [node.receive("Metadata", 12, answer)["topics"][0]["error_code"] for answer in (first, second)]
         assert errors == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]  # The second asks again.
         assert node.metadata("new")[0]["error_code"] == 0
 

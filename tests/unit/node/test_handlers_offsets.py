@@ -96,9 +96,7 @@ class TestListOffsets:
             assert code == (ErrorCode.UNSUPPORTED_VERSION if version < since else 0), version
 
     @pytest.mark.parametrize("isolation_level", [0, 1])
-    def test_without_transactions_everything_visible_is_stable(
-        self, filled: DrivenNode, isolation_level: int
-    ) -> None:
+    def test_without_transactions_everything_visible_is_stable(self, filled: DrivenNode, isolation_level: int) -> None:
         assert found(filled, LATEST, isolation_level=isolation_level) == (-1, 5, 0)
 
     def test_an_isolation_level_that_does_not_exist(self, filled: DrivenNode) -> None:

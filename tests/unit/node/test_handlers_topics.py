@@ -172,9 +172,7 @@ class TestCreate:
 
 def delete(node: DrivenNode, *items: Message, version: int = 6) -> list[tuple[str | None, bytes, int, str | None]]:
     answer = node.ask("DeleteTopics", version, topics=[{"topic_id": ZERO_TOPIC_ID, **item} for item in items])
-    return [
-        (one["name"], one["topic_id"], one["error_code"], one["error_message"]) for one in answer["responses"]
-    ]
+    return [(one["name"], one["topic_id"], one["error_code"], one["error_message"]) for one in answer["responses"]]
 
 
 class TestDelete:
@@ -372,9 +370,7 @@ class TestCreatePartitions:
         node = DrivenNode()
         node.create("there")
         sent = [node.send("CreatePartitions", 3, {"topics": [to(count)]}) for count in (3, 3, 5)]
-        codes = [
-            node.receive("CreatePartitions", 3, answer)["results"][0]["error_code"] for answer in sent
-        ]
+        codes = [node.receive("CreatePartitions", 3, answer)["results"][0]["error_code"] for answer in sent]
         assert codes == [0, ErrorCode.INVALID_PARTITIONS, 0]
         assert len(node.metadata("there")[0]["partitions"]) == 5
         node.restart()

@@ -120,9 +120,7 @@ class TestFlushing:
         driven = DrivenNode()
         driven.create("t", partitions=3, flush_messages="1")
         driven.create("u")
-        answer = send_produce(
-            driven, *(("t", index, batch_of(b"a")) for index in range(3)), ("u", 0, batch_of(b"b"))
-        )
+        answer = send_produce(driven, *(("t", index, batch_of(b"a")) for index in range(3)), ("u", 0, batch_of(b"b")))
         assert [row["error_code"] for row in produced_rows(driven, answer)] == [0, 0, 0, 0]
         for index in range(3):
             assert driven.node.topics.partition("t", index).log.flushed_offset == 1

@@ -27,8 +27,7 @@ PRODUCE, METADATA, API_VERSIONS, JOIN_GROUP_OF_A_LATER_WORLD = 0, 3, 18, 32_000
 def test_request_headers_whole_cut_and_followed(api_key, api_version, client_id, encoded) -> None:
     data = bytes.fromhex(encoded)
     assert (
-        encode_request_header(api_key=api_key, api_version=api_version, correlation_id=7, client_id=client_id)
-        == data
+        encode_request_header(api_key=api_key, api_version=api_version, correlation_id=7, client_id=client_id) == data
     )
     for make in (bytes, memoryview):
         parsed = (api_key, api_version, 7, client_id)

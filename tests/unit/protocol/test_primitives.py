@@ -192,9 +192,7 @@ def test_the_count_of_tagged_fields_claims_no_memory() -> None:
         p.read_tagged_fields(b"\xff\xff\xff\xff\x0f", 0)
 
 
-READERS = sorted(
-    {(name, read) for name, read in vars(p).items() if name.startswith("read_")}, key=lambda r: r[0]
-)
+READERS = sorted({(name, read) for name, read in vars(p).items() if name.startswith("read_")}, key=lambda r: r[0])
 
 
 @pytest.mark.parametrize(("name", "read"), READERS, ids=[name for name, _ in READERS])

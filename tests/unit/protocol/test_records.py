@@ -52,12 +52,8 @@ def test_the_bytes_of_a_batch() -> None:
     first = "000000026b027602026801"
     second = "000302010000"
     content = record_bytes(first) + record_bytes(second)
-    assert (
-        batch[:17].hex() == "0000000000000064" + (49 + len(content)).to_bytes(4, "big").hex() + "0000000302"
-    )
-    assert batch[21:61].hex() == (
-        "001000000001000000000000000a000000000000000a000000000000000700010000000500000002"
-    )
+    assert batch[:17].hex() == "0000000000000064" + (49 + len(content)).to_bytes(4, "big").hex() + "0000000302"
+    assert batch[21:61].hex() == ("001000000001000000000000000a000000000000000a000000000000000700010000000500000002")
     assert batch[61:] == content
 
 
@@ -112,11 +108,7 @@ def test_header_names_that_are_not_utf8_survive() -> None:
 
 def test_whole_and_with_trailing_bytes() -> None:
     batch = encode_batch(FEW)
-    assert (
-        decode_records(batch + b"the next batch")
-        == decode_records(memoryview(batch))
-        == decode_records(batch)
-    )
+    assert decode_records(batch + b"the next batch") == decode_records(memoryview(batch)) == decode_records(batch)
 
 
 @every_codec

@@ -173,9 +173,7 @@ def test_of_a_tag_sent_twice_the_second_counts() -> None:
     assert TAGGED.decode(bytes.fromhex("00" + "02" + "000105" + "000106"), 6)["number"] == 6
 
 
-@pytest.mark.parametrize(
-    "field", ["00020506", "0000", "02020405"], ids=["too long", "too short", "list runs out"]
-)
+@pytest.mark.parametrize("field", ["00020506", "0000", "02020405"], ids=["too long", "too short", "list runs out"])
 def test_a_tagged_field_fills_exactly_its_size(field: str) -> None:
     # Enough bytes follow, so that only the announced size can be what is wrong.
     with pytest.raises(ProtocolError):
@@ -218,13 +216,9 @@ def test_our_own_mistakes_name_the_message() -> None:
 
 def test_errors_of_the_peer_name_the_message_its_version_and_the_place() -> None:
     table = message(F("a", INT16), F("b", INT16), F("name", STRING))
-    with pytest.raises(
-        ProtocolError, match=r"^Test request v3: a, b at byte 0 needs 4 bytes, but 3 are left$"
-    ):
+    with pytest.raises(ProtocolError, match=r"^Test request v3: a, b at byte 0 needs 4 bytes, but 3 are left$"):
         table.decode(b"abc", 3)
-    with pytest.raises(
-        ProtocolError, match=r"^Test request v3: string at byte 6 needs 9 bytes, but 1 are left$"
-    ):
+    with pytest.raises(ProtocolError, match=r"^Test request v3: string at byte 6 needs 9 bytes, but 1 are left$"):
         table.decode(b"abcd\x00\x09x", 3)
 
 
@@ -251,9 +245,7 @@ def test_a_count_never_exceeds_what_the_bytes_left_could_hold(of, version: int, 
     announced = bytearray()
     (write_compact_length if version >= 5 else write_int32)(announced, count)
     needed = count * item_bytes_min
-    with pytest.raises(
-        ProtocolError, match=f"an array of {count} items at byte .* needs {needed} bytes, but 5 are"
-    ):
+    with pytest.raises(ProtocolError, match=f"an array of {count} items at byte .* needs {needed} bytes, but 5 are"):
         table.decode(announced + bytes(5), version)
 
 

@@ -173,9 +173,7 @@ def test_a_file_cut_under_an_open_descriptor_is_noticed_by_reading(disk: SystemD
 # Room.
 
 
-@pytest.mark.parametrize(
-    "parts", [(b"x" * 600,), (b"x" * 300, b"y" * 300), (b"z",) * 2000], ids=["one", "two", "many"]
-)
+@pytest.mark.parametrize("parts", [(b"x" * 600,), (b"x" * 300, b"y" * 300), (b"z",) * 2000], ids=["one", "two", "many"])
 def test_a_short_write_is_cut_back(disk: SystemDisk, parts: tuple[bytes, ...]) -> None:
     file = disk.open("log", create=True)
     file.append((b"a" * 500,))
@@ -272,9 +270,7 @@ def test_a_full_disk_keeps_nothing_of_an_append_and_recovers(tmp_path: Path) -> 
 # The page cache.
 
 
-def test_what_the_kernel_dropped_is_cold_until_it_is_warmed(
-    tmp_path: Path, loop: asyncio.AbstractEventLoop
-) -> None:
+def test_what_the_kernel_dropped_is_cold_until_it_is_warmed(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> None:
     helper = DiskHelper(loop)
     disk = SystemDisk(str(tmp_path), helper=helper, descriptors_max=10)
     file = disk.open("log", create=True)
@@ -332,9 +328,7 @@ def test_without_cachestat_only_what_we_appended_lately_is_warm(disk: SystemDisk
 
 
 @pytest.mark.usefixtures("no_cachestat")
-def test_without_cachestat_what_was_warmed_last_is_warm(
-    tmp_path: Path, loop: asyncio.AbstractEventLoop
-) -> None:
+def test_without_cachestat_what_was_warmed_last_is_warm(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> None:
     (tmp_path / "log").write_bytes(bytes(10_000))
     helper = DiskHelper(loop)
     disk = SystemDisk(str(tmp_path), helper=helper, descriptors_max=10)

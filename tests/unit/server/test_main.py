@@ -292,9 +292,7 @@ class TestFaults:
         process = self.faulty(start, BROKEN_HANDLER.format(word="trigger", error="KeyError"))
         process.wait_ready()
         with process.connect() as unlucky, process.connect() as other:
-            unlucky.sendall(
-                request(METADATA, 4, {"topics": [{"name": "trigger"}], "allow_auto_topic_creation": False})
-            )
+            unlucky.sendall(request(METADATA, 4, {"topics": [{"name": "trigger"}], "allow_auto_topic_creation": False}))
             assert unlucky.recv(1) == b""
             assert call(other, request(API_VERSIONS, 0, {}))
         process.signal(signal.SIGTERM)

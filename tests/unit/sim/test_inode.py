@@ -21,9 +21,7 @@ def synced(content: bytes) -> Inode:
 
 def outcomes(inode: Inode) -> list[bytes]:
     return [
-        inode.kept_by(random.Random(seed), written_back=written_back)
-        for seed in SEEDS
-        for written_back in WRITTEN_BACK
+        inode.kept_by(random.Random(seed), written_back=written_back) for seed in SEEDS for written_back in WRITTEN_BACK
     ]
 
 
@@ -47,10 +45,7 @@ def test_unsynced_pages_vanish_independently_of_each_other() -> None:
     inode.append(pages("a", "b", "c"))
     whole = [content for content in outcomes(inode) if len(content) == 3 * PAGE_BYTES]
     fates = {
-        tuple(
-            content[start : start + PAGE_BYTES].strip(b"\0") != b""
-            for start in range(0, 3 * PAGE_BYTES, PAGE_BYTES)
-        )
+        tuple(content[start : start + PAGE_BYTES].strip(b"\0") != b"" for start in range(0, 3 * PAGE_BYTES, PAGE_BYTES))
         for content in whole
     }
     assert len(fates) == 8  # A later page may survive where an earlier one is lost.

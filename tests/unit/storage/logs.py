@@ -34,9 +34,7 @@ class Settings:
     deletes: bool = True
 
 
-def batch(
-    *values: bytes, timestamp_ms: int = NOW_MS, timestamps_ms: Sequence[int] | None = None, **more: Any
-) -> bytes:
+def batch(*values: bytes, timestamp_ms: int = NOW_MS, timestamps_ms: Sequence[int] | None = None, **more: Any) -> bytes:
     """A client's batch, at offset 0 as clients send it; `timestamps_ms` gives each record its own."""
     stamps = timestamps_ms or [timestamp_ms] * len(values)
     return encode_batch(

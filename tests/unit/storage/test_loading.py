@@ -149,9 +149,7 @@ def flipped(disk: SimDisk, path: str, content: bytes, byte: int, bit: int) -> Si
 
 def batch_at(data: bytes, byte: int) -> int:
     """The number of the batch that holds this byte."""
-    return next(
-        number for number, (position, h) in enumerate(whole_batches(data)) if byte < position + h.size_bytes
-    )
+    return next(number for number, (position, h) in enumerate(whole_batches(data)) if byte < position + h.size_bytes)
 
 
 def test_any_flipped_bit_in_what_was_on_disk_costs_that_batch_alone() -> None:

@@ -34,8 +34,7 @@ def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> An
 def _names_its_software(request: Message) -> bool:
     """Brokers show these words to operators, so Kafka holds clients to plain ones (KIP-511)."""
     return bool(
-        _SOFTWARE.fullmatch(request["client_software_name"])
-        and _SOFTWARE.fullmatch(request["client_software_version"])
+        _SOFTWARE.fullmatch(request["client_software_name"]) and _SOFTWARE.fullmatch(request["client_software_version"])
     )
 
 

@@ -52,8 +52,7 @@ def _decide_growth(node: "Node", topic: Topic, asked: Message) -> list[list[int]
     if count < len(existing):
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {topic.name} currently has {len(existing)} partition(s); "
-            f"{count} would not be an increase.",
+            f"The topic {topic.name} currently has {len(existing)} partition(s); {count} would not be an increase.",
         )
     additional = count - len(existing)
     assignments = asked["assignments"]

@@ -81,9 +81,7 @@ def decide_topic(node: "Node", topic: Message) -> TopicPlan:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     other = collides(name, (existing.name for existing in node.topics))
     if other is not None:
-        raise ApiError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
-        )
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
     overrides = _overrides(topic["configs"])
     config = TopicConfig.resolve(node.config, overrides)
     return TopicPlan(name, overrides, config, _assignment(node, topic))
@@ -92,9 +90,7 @@ def decide_topic(node: "Node", topic: Message) -> TopicPlan:
 def _overrides(configs: list[Message]) -> dict[str, str]:
     nulls = [config["name"] for config in configs if config["value"] is None]
     if nulls:
-        raise ApiError(
-            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}"
-        )
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}")
     return {config["name"]: config["value"] for config in configs}
 
 
@@ -108,9 +104,7 @@ def _assignment(node: "Node", topic: Message) -> list[list[int]]:
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
     if partitions < _DEFAULT or partitions == 0:
-        raise ApiError(
-            ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
-        )
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     return place(
         node.config.num_partitions if partitions == _DEFAULT else partitions,
         replication_factor=node.config.default_replication_factor if replicas == _DEFAULT else replicas,

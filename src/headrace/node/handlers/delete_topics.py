@@ -71,9 +71,7 @@ def _find(node: "Node", name: str | None, topic_id: bytes, *, is_repeated: bool)
         return topic
     topic = node.topics.named(name)
     if topic is None:
-        raise ApiError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-        )
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     return topic
 
 

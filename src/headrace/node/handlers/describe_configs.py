@@ -35,11 +35,7 @@ def _describe(node: "Node", resource: Message, request: Message) -> Message:
     except ApiError as error:
         return answer | {"error_code": error.code, "error_message": error.message or ""}
     keys = frozenset(resource["configuration_keys"] or ())
-    answer["configs"] = [
-        _config(entry, request)
-        for entry in entries
-        if not keys or entry.name in keys
-    ]
+    answer["configs"] = [_config(entry, request) for entry in entries if not keys or entry.name in keys]
     return answer
 
 
@@ -68,9 +64,7 @@ def _refuse_other_node(node: "Node", name: str, *, expected: str) -> None:
     except ValueError:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
     if node_id != node.id:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected} but received {name}"
-        )
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected} but received {name}")
 
 
 def _config(entry: ConfigEntry, request: Message) -> Message:
@@ -87,6 +81,4 @@ def _config(entry: ConfigEntry, request: Message) -> Message:
     }
 
 
-API = Api(
-    messages.API, 1, 4, handle, notes="Settings that this node knows; documentation in our own words."
-)
+API = Api(messages.API, 1, 4, handle, notes="Settings that this node knows; documentation in our own words.")

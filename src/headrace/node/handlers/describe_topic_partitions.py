@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 def handle(node: "Node", request: Message, call: Call) -> Message:
     cursor = request["cursor"]
     asked = {topic["name"] for topic in request["topics"]}
-    if cursor is not None and (
-        cursor["partition_index"] < 0 or (asked and cursor["topic_name"] not in asked)
-    ):
+    if cursor is not None and (cursor["partition_index"] < 0 or (asked and cursor["topic_name"] not in asked)):
         return {"topics": [{"error_code": ErrorCode.INVALID_REQUEST, "name": name} for name in sorted(asked)]}
     names = sorted(asked or (topic.name for topic in node.topics))
     start = 0

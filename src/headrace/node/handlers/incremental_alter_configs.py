@@ -49,13 +49,9 @@ def _edited(configs: list[Message], current: Mapping[str, str], rows: Mapping[st
     return overrides
 
 
-def _edited_list(
-    operation: Operation, name: str, value: str, current: str | None, row: Setting | None
-) -> str:
+def _edited_list(operation: Operation, name: str, value: str, current: str | None, row: Setting | None) -> str:
     if row is None or row.kind is not Kind.LIST:
-        raise ApiError(
-            ErrorCode.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST."
-        )
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST.")
     text = value_text(row.default) if current is None else current
     items = text.split(",") if text else []
     for item in value.split(","):

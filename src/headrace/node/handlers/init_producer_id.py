@@ -42,6 +42,4 @@ def _failed(code: ErrorCode) -> Message:
     return {"error_code": code, "producer_id": _NONE, "producer_epoch": _NONE}
 
 
-API = Api(
-    messages.API, 0, 5, handle, notes="Idempotent producers only: a transactional id is refused (error 53)."
-)
+API = Api(messages.API, 0, 5, handle, notes="Idempotent producers only: a transactional id is refused (error 53).")

@@ -103,9 +103,7 @@ def _answer(node: "Node", request: Message, call: Call, topics: list[Message]) -
             if topic["name"] is not None:
                 topic["topic_authorized_operations"] = TOPIC_OPERATIONS
     endpoint = node.endpoints[call.client.listener]
-    cluster_operations = (
-        CLUSTER_OPERATIONS if request["include_cluster_authorized_operations"] else OPERATIONS_UNKNOWN
-    )
+    cluster_operations = CLUSTER_OPERATIONS if request["include_cluster_authorized_operations"] else OPERATIONS_UNKNOWN
     return {
         "brokers": [
             {"node_id": node.id, "host": endpoint.host, "port": endpoint.port, "rack": node.config.broker_rack}
@@ -140,6 +138,4 @@ def _missing(name: str | None, code: ErrorCode, *, topic_id: bytes = ZERO_TOPIC_
     return {"error_code": code, "name": name, "topic_id": topic_id, "is_internal": name in INTERNAL_TOPICS}
 
 
-API = Api(
-    messages.API, 0, 13, handle, notes="A topic that is created on demand is answered once it is there."
-)
+API = Api(messages.API, 0, 13, handle, notes="A topic that is created on demand is answered once it is there.")

@@ -94,9 +94,7 @@ def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> An
             if log.unflushed_messages >= topic.config.flush_messages:
                 if waiting is None:
                     waiting = _FlushWait(answers, version)
-                waiting.add(
-                    partition, written.last_offset + 1, topic_at=len(answers) - 1, partition_at=len(rows) - 1
-                )
+                waiting.add(partition, written.last_offset + 1, topic_at=len(answers) - 1, partition_at=len(rows) - 1)
     if acks == 0:
         if failed:
             # The only way to tell a producer that asked not to be answered.
@@ -126,9 +124,7 @@ def _append(
         timestamp_min=now_ms - config.message_timestamp_before_max_ms,
     )
     if header.attributes & TRANSACTIONAL:
-        raise Unreadable(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not served by this node."
-        )
+        raise Unreadable(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not served by this node.")
     if len(records) != LENGTH_END + header.batch_length:
         records = records[: LENGTH_END + header.batch_length]
     if config.compacts:
