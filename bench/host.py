@@ -6,7 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from bench.loads import c_load_version
+from bench.load_program import c_load, librdkafka_version
 from tests.oracle.toolbox import require_tool
 
 
@@ -18,7 +18,7 @@ def host_facts() -> dict[str, str | int]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "java": _java_version(),
-        "librdkafka": c_load_version(),
+        "librdkafka": librdkafka_version(c_load()),
     }
 
 

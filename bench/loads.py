@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Protocol
 
 from confluent_kafka import TopicPartition
@@ -20,12 +19,11 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from bench import process_tree
 from bench.errors import LoadError
+from bench.load_program import c_load
 from bench.systems import Broker
 from tests.oracle.kafka import java_command
-from tests.oracle.toolbox import cached_build, require_tool, run_checked
+from tests.oracle.toolbox import run_checked
 
-_SOURCES: Final = Path(__file__).with_name("load")
-_COMPILE: Final = "-std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Wpedantic -Werror".split()
 # What kafka-producer-perf-test gives its process.
 _PERF_JVM_OPTIONS: Final = (
     "-Xmx512M",
@@ -358,25 +356,6 @@ def check_end_offsets(bootstrap: str, topic: str, *, partitions: int, messages: 
         if held > messages or time.monotonic() > deadline_s:
             raise LoadError(f"topic {topic} holds {held} messages, {messages} were sent")
         time.sleep(0.1)
-
-
-def c_load() -> Path:
-    """The C program, compiled once for these sources."""
-    compiler = require_tool("gcc", hint="the Debian package is gcc")
-    sources = sorted(_SOURCES.glob("*.c"))
-
-    def build(into: Path) -> None:
-        try:
-            run_checked([compiler, *_COMPILE, "-o", into / "load", *sources, "-lrdkafka", "-lpthread"])
-        except RuntimeError as error:
-            hint = "librdkafka's headers are in the Debian package librdkafka-dev"
-            raise LoadError(f"the C load did not compile ({hint}): {error}") from error
-
-    return cached_build("bench-load", [*sources, *sorted(_SOURCES.glob("*.h"))], build) / "load"
-
-
-def c_load_version() -> str:
-    return run_checked([c_load(), "version"]).decode().strip()
 
 
 @contextmanager
