@@ -19,12 +19,12 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
 from rich.console import Console
 from rich.table import Table
 
 from headrace.node.configs import BrokerConfig, TopicConfig
 from headrace.protocol.batch import HEADER, parse_whole_batch
+from headrace.protocol.checksum import crc32c
 from headrace.protocol.produce import TopicAnswers, encode_produce_response, parse_produce
 from headrace.protocol.records import Record, encode_batch
 from headrace.server.disk import SystemDisk
