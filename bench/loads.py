@@ -1,13 +1,15 @@
 """The kinds of load, and how each is put on a broker. Every one is bounded in work and in time.
 
-The load comes from C (librdkafka, `load/`) or from Kafka's own ProducerPerformance: a Python sender could
-not reach these rates. A load that loses, duplicates or reorders a message fails; it has no figure then.
+The load comes from C (`load/`: librdkafka, or requests made beforehand) or from Kafka's own
+ProducerPerformance: a Python sender could not reach these rates. A load that loses, duplicates or reorders a
+message fails; it has no figure then.
 """
 
 import dataclasses
 import json
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +19,7 @@ from typing import Final, Protocol
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from bench import process_tree
+from bench import bare, process_tree
 from bench.errors import LoadError
 from bench.load_program import c_load
 from bench.systems import Broker
@@ -133,6 +135,47 @@ class Consume:
             partitions=self.of.partitions,
             clients=self.clients,
         )
+
+    def written_bytes(self, scale: float) -> int:
+        return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BareProduce:
+    """The same batch again and again over one connection: all that the broker does, little that a client does."""
+
+    topic: str
+    batches: int
+    batch_messages: int
+    message_bytes: int = 200
+    acks: int = 1
+
+    def run(self, site: Site) -> Outcome:
+        create_topic(site.broker.bootstrap, self.topic, partitions=1)
+        template = bare.produce_template(
+            self.topic,
+            messages=self.batch_messages,
+            message_bytes=self.message_bytes,
+            acks=self.acks,
+            timestamp_ms=time.time_ns() // 1_000_000,  # Retention removes what is older than it keeps.
+        )
+        return run_bare_load("bare-produce", site, template, self)
+
+    def messages(self, site: Site) -> int:
+        return site.scaled(self.batches) * self.batch_messages
+
+    def written_bytes(self, scale: float) -> int:
+        return round(self.batches * scale) * self.batch_messages * self.message_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BareConsume:
+    """All that an earlier step of the same block produced, batch by batch; none is opened."""
+
+    of: BareProduce
+
+    def run(self, site: Site) -> Outcome:
+        return run_bare_load("bare-consume", site, bare.fetch_template(self.of.topic), self.of)
 
     def written_bytes(self, scale: float) -> int:
         return 0
@@ -288,6 +331,22 @@ class Restart:
 def run_c_load(kind: str, site: Site, properties: Mapping[str, str], **options: object) -> Outcome:
     command = c_load_command(kind, site, properties, options)
     return parse_c_report(json.loads(run_checked(command, timeout_s=_DEADLINE_S + 5)))
+
+
+def run_bare_load(kind: str, site: Site, template: bare.Template, log: BareProduce) -> Outcome:
+    """Over the messages that are, or are to be, in the log of that load."""
+    with tempfile.NamedTemporaryFile(prefix="bench-request-") as file:
+        file.write(template.to_bytes())
+        file.flush()
+        return run_c_load(
+            kind,
+            site,
+            {},
+            topic=log.topic,
+            messages=log.messages(site),
+            message_bytes=log.message_bytes,
+            request_file=file.name,
+        )
 
 
 def c_load_command(kind: str, site: Site, properties: Mapping[str, str], options: Mapping[str, object]) -> list[str]:

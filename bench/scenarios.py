@@ -9,7 +9,18 @@ import fnmatch
 from dataclasses import dataclass
 from typing import Final
 
-from bench.loads import Consume, EndToEnd, FanOut, Idle, JavaProduce, Load, Produce, Restart
+from bench.loads import (
+    BareConsume,
+    BareProduce,
+    Consume,
+    EndToEnd,
+    FanOut,
+    Idle,
+    JavaProduce,
+    Load,
+    Produce,
+    Restart,
+)
 from bench.results import Requirement, at_most, times_kafka
 
 
@@ -45,6 +56,8 @@ _ONE_PER_REQUEST: Final = {
 _PACED: Final = {"producer:linger.ms": "1", "socket.nagle.disable": "true"}
 
 _BULK: Final = Produce(topic="bulk", messages=8_000_000, properties=_LARGE_BATCHES)
+# Batches as large as librdkafka makes of these messages for the row above: just below a million bytes.
+_BARE: Final = BareProduce(topic="bare", batches=1700, batch_messages=4750)
 _LONG_LOG: Final = Produce(topic="long", messages=10_000_000, message_bytes=1000, properties=_LARGE_BATCHES)
 _WIDE: Final = Produce(
     topic="wide",
@@ -115,6 +128,20 @@ SCENARIOS: Final = (
         block="bulk",
         load=Restart(of=_BULK),
         requires=(at_most("start_s", 0.4),),
+    ),
+    Scenario(
+        name="produce-200b-bare",
+        title="produce 200 B, acks=1, batches made beforehand",
+        block="bare",
+        load=_BARE,
+        requires=(times_kafka("messages_per_s", 1.5), times_kafka("cpu_s_per_gb", 0.5), _LOADED),
+    ),
+    Scenario(
+        name="consume-200b-bare",
+        title="consume 200 B, batches not opened",
+        block="bare",
+        load=BareConsume(of=_BARE),
+        requires=(times_kafka("messages_per_s", 1.25), times_kafka("cpu_s_per_gb", 0.5), _LOADED),
     ),
     *(_java(batch_bytes, acks) for batch_bytes in (16384, 65536) for acks in ("0", "1", "all")),
     _single("single-acks-0", "one message per request, acks=0", acks="0", clients=1, messages=100_000, times=4),
@@ -242,6 +269,8 @@ def _needs(row: Scenario, other: Scenario) -> bool:
     match row.load:
         case Consume(of=produce) | Restart(of=produce):
             return other.load is produce
+        case BareConsume(of=bare_produce):
+            return other.load is bare_produce
         case EndToEnd(saturation_share=share) if share is not None:
             return other.name == SATURATION_ROW
         case _:

@@ -1,4 +1,4 @@
-/* What the three loads share: options, clock, deadline, histogram, client set-up, the report.
+/* What the loads share: options, clock, deadline, histogram, client set-up, the report.
  *
  * A load is one process that does a bounded amount of work against one broker and prints one JSON object to
  * standard output. It exits 0 only if all of the work was done and checked: a lost, reordered or refused message, or a
@@ -25,6 +25,7 @@ typedef struct {
     double rate_per_s;     /* Open loop; 0 means as fast as the client accepts. */
     double warm_up_s;      /* Planned in this first part of a paced run: sent and checked, not in the histogram. */
     double deadline_s;
+    const char *request_file; /* For the bare loads: what to send, see bare.h. */
     const char *properties[PROPERTIES_MAX]; /* "producer:name=value", "consumer:name=value" or "name=value". */
     int property_count;
 } Options;
@@ -68,8 +69,13 @@ void course_add(Course *all, const Course *one);
 void print_report(int64_t messages, int64_t bytes, const Course *course, const Histogram *latency,
                   const Histogram *lateness);
 
+/* Wait until the log holds exactly what was sent; more would be duplicates, and fails. */
+void wait_appended(const Options *options);
+
 int run_produce(const Options *options);
 int run_consume(const Options *options);
 int run_end_to_end(const Options *options);
+int run_bare_produce(const Options *options);
+int run_bare_consume(const Options *options);
 
 #endif

@@ -1,4 +1,4 @@
-/* Options, deadline and the report; the three loads are in files of their own. */
+/* Options, deadline and the report; the loads are in files of their own. */
 #include "load.h"
 
 #include <stdarg.h>
@@ -79,6 +79,8 @@ Options parse_options(int argc, char **argv)
             options.warm_up_s = number_between("warm_up_s", value, 0, 3600);
         else if ((value = value_of(argv[i], "deadline_s")))
             options.deadline_s = number_between("deadline_s", value, 0.1, 7200);
+        else if ((value = value_of(argv[i], "request_file")))
+            options.request_file = value;
         else if (strchr(argv[i], '=') && options.property_count < PROPERTIES_MAX)
             options.properties[options.property_count++] = argv[i];
         else
@@ -120,7 +122,13 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(const Options *);
-    } loads[] = {{"produce", run_produce}, {"consume", run_consume}, {"end-to-end", run_end_to_end}};
+    } loads[] = {
+        {"produce", run_produce},
+        {"consume", run_consume},
+        {"end-to-end", run_end_to_end},
+        {"bare-produce", run_bare_produce},
+        {"bare-consume", run_bare_consume},
+    };
 
     if (argc == 2 && strcmp(argv[1], "version") == 0)
         return puts(rd_kafka_version_str()) < 0;
@@ -130,5 +138,6 @@ int main(int argc, char **argv)
             set_deadline(options.deadline_s);
             return loads[i].run(&options);
         }
-    die("usage: load version | produce|consume|end-to-end brokers=HOST:PORT topic=NAME messages=N [name=value ...]");
+    die("usage: load version | produce|consume|end-to-end|bare-produce|bare-consume brokers=HOST:PORT topic=NAME "
+        "messages=N [name=value ...]");
 }

@@ -69,8 +69,7 @@ static void *produce(void *argument)
     return NULL;
 }
 
-/* Wait until the log holds exactly what was sent; more would be duplicates, and fails. */
-static void wait_appended(const Options *options)
+void wait_appended(const Options *options)
 {
     rd_kafka_t *client = new_client(RD_KAFKA_PRODUCER, options, NULL, NULL);
     for (;;) {

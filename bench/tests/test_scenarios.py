@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.loads import Consume, Load, Restart
+from bench.loads import BareConsume, Consume, Load, Restart
 from bench.metrics import METRICS
 from bench.scenarios import SATURATION_ROW, SCENARIOS, blocks, choose
 
@@ -20,13 +20,14 @@ def test_what_reads_stands_after_what_wrote_it_in_the_same_block() -> None:
     for rows in blocks(SCENARIOS):
         written: list[Load] = []
         for row in rows:
-            if isinstance(row.load, Consume | Restart):
+            if isinstance(row.load, BareConsume | Consume | Restart):
                 assert any(row.load.of is load for load in written), row.name
             written.append(row.load)
 
 
 def test_a_row_brings_the_rows_that_it_needs() -> None:
-    assert [row.name for row in choose(["consume-200b"], quick=False)] == ["produce-200b", "consume-200b"]
+    for kind in ("200b", "200b-bare"):
+        assert [row.name for row in choose([f"consume-{kind}"], quick=False)] == [f"produce-{kind}", f"consume-{kind}"]
     assert SATURATION_ROW in {row.name for row in choose(["end-to-end-80"], quick=False)}
 
 
