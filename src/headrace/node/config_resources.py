@@ -78,12 +78,12 @@ def _alter_topic(
     topic = node.topics.named(parse_topic_name(name))
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    current = node.accepted(topic).overrides
+    current = node.catalogue.accepted(topic).overrides
     overrides = change(configs, current, TopicConfig.rows)
     TopicConfig.resolve(node.config, overrides)
     if validate_only or overrides == current:
         return resolved(None)
-    return node.configure_topic(topic, overrides)
+    return node.catalogue.configure(topic, overrides)
 
 
 def _alter_broker(

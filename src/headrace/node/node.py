@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from headrace.errors import ApiError, ErrorCode, HeadraceError, ProtocolError, StorageError
-from headrace.ids import NodeId, TopicId, TopicName, TopicPartition, topic_id_from
+from headrace.errors import ApiError, DiskFull, ErrorCode, HeadraceError, ProtocolError, StorageError
+from headrace.ids import NodeId, TopicName, TopicPartition
 from headrace.node.apis import (
     API_VERSIONS_KEY,
     API_VERSIONS_UNKNOWN,
@@ -24,7 +24,8 @@ from headrace.node.apis import (
     handle_message,
     unknown_api,
 )
-from headrace.node.configs import BrokerConfig, TopicConfig
+from headrace.node.catalogue import RETRY_US, Catalogue, Placed
+from headrace.node.configs import BrokerConfig
 from headrace.node.fetch_sessions import FetchSessions
 from headrace.node.fetching import Fetch
 from headrace.node.later import Later
@@ -35,24 +36,18 @@ from headrace.node.topics import (
     TOPICS,
     Partition,
     Topic,
-    TopicRecord,
     Topics,
-    parse_topic_record,
-    topic_record,
 )
 from headrace.ports import Clock, Disk, Timers
 from headrace.protocol.header import parse_request_header
 from headrace.storage.data_directory import DataDirectory, Identity
 from headrace.storage.loading import Recovery
 from headrace.storage.segment import Segment
-from headrace.store.local import ABSENT, Check, Delete, LocalStore, Operation, Put
+from headrace.store.local import Delete, LocalStore, Operation, Put
 
-LONG_MAX: Final = 2**63 - 1
 PRODUCER_IDS: Final = "producer_ids"
 BROKER_CONFIGS: Final = "configs/brokers/"
 PRODUCER_ID_BLOCK: Final = 1000
-PARTITIONS_PER_TURN: Final = 16
-RETRY_US: Final = 1_000_000
 CHECKPOINT_DELAY_US: Final = 1_000_000
 
 
@@ -113,6 +108,7 @@ class Node:
         self.endpoints: dict[str, Endpoint] = {}
         self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots)
         self.collected = NodeStatistics(now_us=clock.mono_us())
+        self.catalogue = Catalogue(self, open_partitions=self._open_partitions, free_name=self._free_name)
         self._woken: list[Fetch] = []
         self._producer_ids = range(0)
         self._is_checkpoint_due = False
@@ -126,15 +122,13 @@ class Node:
         if self.store.bad_bytes:
             self.events.warning("journal repaired", bytes=self.store.bad_bytes)
         self._apply_broker_overrides()
-        records = {TopicName(name): parse_topic_record(text) for name, text in self.store.children(TOPICS)}
-        deleted = self._finish_deletions()
-        self._adopt_foreign(records)
+        deleted = self.catalogue.finish_deletions()
         # Offsets that a crash took back must not be given out again under the same epoch.
         epoch_bump = 0 if self.data.clean else 1
         operations: list[Operation] = []
         bytes_scanned = bytes_cut = 0
-        for name, record in records.items():
-            topic = self._make_topic(name, record.id, record.overrides)
+        for name, record in self.catalogue.found().items():
+            topic = self.catalogue.make_topic(name, record.id, record.overrides)
             for recovery in self._open_partitions(topic, record.partitions, epoch_bump=epoch_bump):
                 bytes_scanned += recovery.bytes_scanned
                 bytes_cut += recovery.bytes_cut
@@ -142,7 +136,7 @@ class Node:
             stored = self.store.read(TOPICS + name)
             if stored is None or stored.value != topic.record():
                 operations.append(Put(TOPICS + name, topic.record()))
-        if deleted and self._try("deletion not settled", self.data.checkpoint):
+        if deleted and self.attempt("deletion not settled", self.data.checkpoint):
             operations += [Delete(DELETING + name) for name in deleted]
         self._schedule_upkeep()
         started: Later[Loaded | HeadraceError] = Later()
@@ -153,32 +147,7 @@ class Node:
             started.resolve(loaded)
         return started
 
-    def _finish_deletions(self) -> list[str]:
-        """Remove what a crash kept from being removed; the topics whose deletion is then over."""
-        deleting = [name for name, _ in self.store.children(DELETING)]
-        for partition, _ in list(self.data.found_partitions()) if deleting else ():
-            if partition.topic in deleting:
-                self.data.remove_partition(partition)
-        return deleting
-
-    def _adopt_foreign(self, records: dict[TopicName, TopicRecord]) -> None:
-        """Add the topics that only their folders know of."""
-        found: dict[TopicName, tuple[TopicId | None, int]] = {}
-        for (topic, index), topic_id in self.data.found_partitions():
-            if topic not in records:
-                known_id, count = found.get(topic, (None, 0))
-                found[topic] = (known_id or topic_id, max(count, index + 1))
-        for topic, (topic_id, count) in found.items():
-            self.events.info("topic adopted", topic=topic, partitions=count)
-            records[topic] = TopicRecord(topic_id or topic_id_from(self.random_bytes(16)), {}, [(0, [self.id])] * count)
-
-    def _make_topic(self, name: TopicName, topic_id: TopicId, overrides: dict[str, str]) -> Topic:
-        config = TopicConfig.resolve(self.config, overrides)
-        return Topic(name, topic_id, config, overrides, self.collected.topic(name))
-
-    def _open_partitions(
-        self, topic: Topic, placed: list[tuple[int, list[int]]], *, epoch_bump: int = 0
-    ) -> list[Recovery]:
+    def _open_partitions(self, topic: Topic, placed: Placed, *, epoch_bump: int = 0) -> list[Recovery]:
         """Open the logs of partitions that the topic does not have yet."""
         recoveries = []
         for index in range(len(topic.partitions), len(placed)):
@@ -203,25 +172,6 @@ class Node:
             if log.high_watermark < log.end_offset:
                 log.flush_then(log.end_offset, lambda error: None)
         return recoveries
-
-    def _open_gradually(
-        self, topic: Topic, placed: list[tuple[int, list[int]]], done: Callable[[HeadraceError | None], None]
-    ) -> None:
-        """Open new partitions a few a turn: ten thousand of them must not hold up everybody else."""
-
-        def open_some() -> None:
-            try:
-                self.accepted(topic)  # It may have been deleted between two turns.
-                self._open_partitions(topic, placed[: len(topic.partitions) + PARTITIONS_PER_TURN])
-            except HeadraceError as error:
-                done(error)
-                return
-            if len(topic.partitions) < len(placed):
-                self.timers.at(self.clock.mono_us(), open_some)
-            else:
-                done(None)
-
-        open_some()
 
     def close(self) -> bool:
         """Put everything on disk; whether the stop was clean."""
@@ -285,155 +235,6 @@ class Node:
         partition.notify()
         self.finish_turn()
 
-    # --- Topics ----------------------------------------------------------------------------------------------
-
-    def create_topic(
-        self, name: TopicName, *, overrides: dict[str, str], assignment: list[list[int]]
-    ) -> Later[Topic | ApiError]:
-        """A validated topic into the store, then onto the disk."""
-        created: Later[Topic | ApiError] = Later()
-        topic_id = topic_id_from(self.random_bytes(16))
-        placed = [(0, replicas) for replicas in assignment]
-        topic = self._make_topic(name, topic_id, overrides)
-
-        def stored(error: HeadraceError | None) -> None:
-            if error is not None:
-                code = ErrorCode.KAFKA_STORAGE_ERROR
-                if isinstance(error, StorageError):
-                    created.resolve(ApiError(code, str(error)))
-                else:
-                    created.resolve(ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."))
-                return
-            self._open_gradually(topic, placed, opened)
-
-        def opened(error: HeadraceError | None) -> None:
-            if error is not None:
-                created.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
-                return
-            self.topics.add(topic)
-            self.events.info("topic created", topic=name, partitions=len(placed))
-            created.resolve(topic)
-
-        record = topic_record(topic_id, overrides, placed)
-        # A deletion is over once its folders are gone for good: a crash must not find the old data under a new topic.
-        free = [Check(TOPICS + name, ABSENT), Check(DELETING + name, ABSENT)]
-        self.store.multi_then([*free, Put(TOPICS + name, record)], stored)
-        return created
-
-    def delete_topic(self, topic: Topic) -> Later[ApiError | None]:
-        """Out of the store first, then off the disk; a crash between the two is finished by the next start.
-
-        Answered once the name is free again, unless the disk keeps it from being so for now.
-        """
-        deleted: Later[ApiError | None] = Later()
-
-        def stored(error: HeadraceError | None) -> None:
-            if error is not None:
-                deleted.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
-                return
-            if self.topics.named(topic.name) is topic:
-                self.topics.remove(topic)
-                self.collected.forget_topic(topic.name)
-                for partition in topic.partitions:
-                    partition.retire()
-                self._remove_folders(topic, lambda: deleted.resolve(None))
-                self.events.info("topic deleted", topic=topic.name)
-                self.finish_turn()
-            else:
-                deleted.resolve(None)
-
-        tombstone = Put(DELETING + topic.name, str(len(topic.partitions)))
-        self.store.multi_then([Delete(TOPICS + topic.name), tombstone], stored)
-        return deleted
-
-    def _remove_folders(self, topic: Topic, done: Callable[[], None]) -> None:
-        marker = self.random_bytes(16).hex()
-        names: list[str] = []
-        try:
-            names += [
-                self.data.remove_log(TopicPartition(topic.name, partition.index), marker=marker)
-                for partition in topic.partitions
-            ]
-        except StorageError as error:
-            # The store remembers: the next start removes them.
-            self.events.error("folders not removed", topic=topic.name, error=error)
-            done()
-        else:
-            self._free_name(topic.name, done)
-
-        def remove() -> None:
-            for name in names[:PARTITIONS_PER_TURN]:
-                self._try("folder not removed", partial(self.data.remove_folder, name))
-            del names[:PARTITIONS_PER_TURN]
-            if names:
-                self.timers.at(self.clock.mono_us(), remove)
-
-        # Readers under way still hold spans of these files.
-        delay_us = topic.config.file_delete_delay_ms * 1000
-        self.timers.at(self.clock.mono_us() + delay_us, remove)
-
-    def _free_name(self, name: TopicName, done: Callable[[], None]) -> None:
-        """Let a deleted topic's name be used again, once no crash can bring its folders back."""
-        if self._try("deletion not settled", self.data.checkpoint):
-            self.store.multi_then([Delete(DELETING + name)], lambda error: done())
-            return
-        retry = partial(self._free_name, name, lambda: None)
-        self.timers.at(self.clock.mono_us() + RETRY_US, retry)
-        done()
-
-    def accepted(self, topic: Topic) -> TopicRecord:
-        """The topic as the store has it, changes under way included; ApiError where it is being deleted.
-
-        What is changed next is changed from here: two changes under way must not undo each other, and none may
-        bring a deleted topic back.
-        """
-        stored = self.store.read(TOPICS + topic.name)
-        if stored is not None:
-            record = parse_topic_record(stored.value)
-            if record.id == topic.id:
-                return record
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-    def add_partitions(self, topic: Topic, assignment: list[list[int]]) -> Later[ApiError | None]:
-        """Further partitions, onto those that the topic has been accepted with."""
-        added: Later[ApiError | None] = Later()
-        record = self.accepted(topic)
-        placed = record.partitions + [(0, replicas) for replicas in assignment]
-
-        def opened(error: HeadraceError | None) -> None:
-            added.resolve(None if error is None else ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
-
-        def stored(error: HeadraceError | None) -> None:
-            if error is not None:
-                opened(error)
-            else:
-                self._open_gradually(topic, placed, opened)
-
-        self.store.multi_then([Put(TOPICS + topic.name, topic_record(topic.id, record.overrides, placed))], stored)
-        return added
-
-    def configure_topic(self, topic: Topic, overrides: dict[str, str]) -> Later[ApiError | None]:
-        """Replace a topic's settings; they were validated by resolving them."""
-        config = TopicConfig.resolve(self.config, overrides)
-        configured: Later[ApiError | None] = Later()
-
-        def stored(error: HeadraceError | None) -> None:
-            if error is not None:
-                configured.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
-                return
-            topic.overrides = overrides
-            self._set_config(topic, config)
-            configured.resolve(None)
-
-        placed = self.accepted(topic).partitions
-        self.store.multi_then([Put(TOPICS + topic.name, topic_record(topic.id, overrides, placed))], stored)
-        return configured
-
-    def _set_config(self, topic: Topic, config: TopicConfig) -> None:
-        topic.config = config
-        for partition in topic.partitions:
-            partition.log.configure(config)
-
     # --- Broker settings -------------------------------------------------------------------------------------
 
     def broker_overrides(self, scope: str) -> dict[str, str]:
@@ -449,8 +250,7 @@ class Node:
                 configured.resolve(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
                 return
             self._apply_broker_overrides()
-            for topic in self.topics:
-                self._set_config(topic, TopicConfig.resolve(self.config, topic.overrides))
+            self.catalogue.follow_broker_config()
             configured.resolve(None)
 
         self.store.multi_then([Put(BROKER_CONFIGS + scope, json.dumps(overrides))], stored)
@@ -508,7 +308,7 @@ class Node:
     def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
         def again() -> None:
             if not self._closing:
-                self._try("upkeep failed", work)
+                self.attempt("upkeep failed", work)
                 self.timers.at(self.clock.mono_us() + interval_ms * 1000, again)
 
         self.timers.at(self.clock.mono_us() + interval_ms * 1000, again)
@@ -527,7 +327,7 @@ class Node:
             self._is_checkpoint_due = True
             self.timers.at(self.clock.mono_us() + CHECKPOINT_DELAY_US, self._checkpoint)
 
-    def _try(self, complaint: str, work: Callable[[], None]) -> bool:
+    def attempt(self, complaint: str, work: Callable[[], None]) -> bool:
         """Do what can as well be done later, if the disk does not let it be done now; whether it did."""
         try:
             work()
@@ -535,6 +335,25 @@ class Node:
             self.events.error(complaint, error=error)
             return False
         return True
+
+    def _free_name(self, name: TopicName, done: Callable[[], None]) -> None:
+        """Let the name of a topic be used again, once no crash can bring its folders back."""
+
+        def try_again() -> None:
+            self.timers.at(self.clock.mono_us() + RETRY_US, partial(self._free_name, name, lambda: None))
+
+        def freed(error: HeadraceError | None) -> None:
+            # Any other error is the store's end, and the next start's business.
+            if isinstance(error, DiskFull):
+                try_again()
+            done()
+
+        if self.attempt("deletion not settled", self.data.checkpoint):
+            said = [path for path in (TOPICS + name, DELETING + name) if self.store.read(path) is not None]
+            self.store.multi_then([Delete(path) for path in said], freed)
+        else:
+            try_again()
+            done()
 
     def delete_expired(self, partitions: Iterable[Partition] | None = None) -> None:
         """Apply retention, to every log or to these."""
@@ -544,7 +363,7 @@ class Node:
         dropped = [(partition, self._drop_expired(partition, now_ms)) for partition in partitions]
         if any(segments for _, segments in dropped):
             # A full disk may not let this be written, and then making room comes first.
-            self._try("start offsets not written", self.data.checkpoint)
+            self.attempt("start offsets not written", self.data.checkpoint)
             for partition, segments in dropped:
                 if segments:
                     partition.notify(0)  # Readers are told where the log starts, when they are next told something.
@@ -566,7 +385,7 @@ class Node:
         self.events.info("segments expired", partition=partition.log.directory, segments=len(segments))
 
         def remove() -> None:
-            self._try("segments not removed", lambda: self.data.doomed(files))
+            self.attempt("segments not removed", lambda: self.data.doomed(files))
 
         # Readers under way still hold spans of these files.
         delay_us = partition.topic.config.file_delete_delay_ms * 1000

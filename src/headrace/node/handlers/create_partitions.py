@@ -38,14 +38,14 @@ def _grow(node: "Node", asked: Message, *, validate_only: bool) -> Later[Message
         assignment = _decide_growth(node, topic, asked)
         if validate_only:
             return resolved(_result(name, None))
-        return node.add_partitions(topic, assignment).map(lambda error: _result(name, error))
+        return node.catalogue.add_partitions(topic, assignment).map(lambda error: _result(name, error))
     except ApiError as error:
         return resolved(_result(name, error))
 
 
 def _decide_growth(node: "Node", topic: Topic, asked: Message) -> list[list[int]]:
     """Replicas of each partition to add."""
-    existing = node.accepted(topic).partitions
+    existing = node.catalogue.accepted(topic).partitions
     count = asked["count"]
     if count == len(existing):
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")

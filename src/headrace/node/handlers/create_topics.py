@@ -66,7 +66,7 @@ def _create(node: "Node", topic: Message, *, validate_only: bool) -> Later[Messa
             return _failed(plan.name, outcome)
         return _described(node, plan, topic_id=outcome.id)
 
-    return node.create_topic(plan.name, overrides=plan.overrides, assignment=plan.assignment).map(made)
+    return node.catalogue.create(plan.name, overrides=plan.overrides, assignment=plan.assignment).map(made)
 
 
 def decide_topic(node: "Node", topic: Message) -> TopicPlan:

@@ -44,7 +44,7 @@ def handle(node: "Node", request: Message, call: Call) -> Later[Message]:
         if isinstance(topic, ApiError):
             return resolved(_result(name, topic_id, topic))
         gone = topic
-        return node.delete_topic(gone).map(lambda error: _result(gone.name, gone.id, error))
+        return node.catalogue.delete(gone).map(lambda error: _result(gone.name, gone.id, error))
 
     answers = [delete(name, topic_id, topic) for (name, topic_id), topic in found.items()]
     return gather(answers).map(lambda responses: {"responses": responses})

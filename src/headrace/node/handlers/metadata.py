@@ -94,7 +94,7 @@ def _create(node: "Node", name: str) -> Later[Message]:
             return _missing(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return _missing(name, outcome.code)
 
-    return node.create_topic(plan.name, overrides=plan.overrides, assignment=plan.assignment).map(made)
+    return node.catalogue.create(plan.name, overrides=plan.overrides, assignment=plan.assignment).map(made)
 
 
 def _answer(node: "Node", request: Message, call: Call, topics: list[Message]) -> Message:
