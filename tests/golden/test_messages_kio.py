@@ -19,14 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import TZAware, i32Timedelta
+from kio.static.primitive import TZAware, i32Timedelta, i64Timedelta
 
 from headrace.protocol.fields import Array, F, Struct, Type
 from headrace.protocol.schema import Message
 from tests.message_values import VERSIONED, message_values, versioned_id, with_defaults
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-# kio holds this one as a date, which reaches less far than 64 bits of milliseconds.
+# kio holds some of these as dates and durations, which reach less far than 64 bits of milliseconds.
 YEAR_2100_MS = 4_102_444_800_000
 RENAMED = {"enable_2pc": "enable2_pc"}
 
@@ -87,7 +87,7 @@ def to_kio_item(hint: Any, type_: Type, version: int, value: Any) -> Any:
         return uuid.UUID(bytes=value)
     if hint is ErrorCode:
         return ErrorCode(value)
-    if hint is i32Timedelta:
+    if hint in {i32Timedelta, i64Timedelta}:
         return datetime.timedelta(milliseconds=value)
     if hint is TZAware:
         return EPOCH + datetime.timedelta(milliseconds=value)
@@ -95,11 +95,11 @@ def to_kio_item(hint: Any, type_: Type, version: int, value: Any) -> Any:
 
 
 def within_kio(fields_: tuple[F, ...], value: dict[str, Any]) -> dict[str, Any]:
-    """The value with its dates brought into the range that kio can hold."""
+    """The value with its dates and durations brought into the range that kio can hold."""
     bounded = dict(value)
     for field in fields_:
         item = bounded.get(field.name)
-        if field.name == "log_append_time_ms" and item is not None:
+        if field.name in {"log_append_time_ms", "retention_time_ms"} and item is not None:
             bounded[field.name] = item % YEAR_2100_MS if item >= 0 else -1
         elif isinstance(field.type, Array) and isinstance(field.type.of, Struct) and item is not None:
             bounded[field.name] = [within_kio(field.type.of.fields, each) for each in item]
