@@ -160,6 +160,9 @@ class ServedNode:
         return [fields for event, fields in self.told.events if event == name]
 
 
+Serve = Callable[..., ServedNode]
+
+
 class WireClient:
     """Sends what it is told, and keeps what it gets. Never waits by itself."""
 
@@ -263,3 +266,28 @@ def fetch_body(topic: str, *, wait_ms: int = 0, bytes_max: int = 1 << 26) -> Mes
         "session_epoch": -1,
         "topics": [{"topic": topic, "partitions": [partition]}],
     }
+
+
+def is_given_back(served: ServedNode) -> bool:
+    statistics = served.shell.statistics()
+    return statistics.memory_used_bytes == 0 == statistics.connections
+
+
+def records(answer: Message) -> bytes:
+    (topic,) = answer["responses"]
+    (partition,) = topic["partitions"]
+    assert partition["error_code"] == 0
+    data: bytes = partition["records"] or b""
+    return data
+
+
+def fill(served: ServedNode, size: int, *, topic: str = "t") -> bytes:
+    """Records of about this size in the log; all of them."""
+    client = served.connect()
+    for _ in range(max(1, size // 100_000)):
+        answer = client.call("Produce", 9, **produce_body(topic, b"x" * min(size, 100_000)))
+        assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0
+    data = records(client.call("Fetch", 11, **fetch_body(topic)))
+    client.close()
+    served.run_until(lambda: served.shell.statistics().connections == 0)
+    return data

@@ -1,70 +1,25 @@
 """One connection over a real socket: order, pieces, limits, and that what it took is given back on every way out."""
 
-import asyncio
 import socket
 import struct
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from headrace.node.apis import Client
-from headrace.protocol.batch import whole_batches
-from headrace.server import connection as connection_module
 from headrace.server.connection import PENDING_MAX, Connection
-from tests.unit.server.served_node import LOOPS, Message, ServedNode, WireClient, fetch_body, produce_body
-
-Serve = Callable[..., ServedNode]
-
-
-@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
-def serve(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Serve]:
-    loop: asyncio.AbstractEventLoop = request.param()
-    nodes: list[ServedNode] = []
-
-    def make(**settings: str) -> ServedNode:
-        served = ServedNode(loop, tmp_path, {key.replace("_", "."): value for key, value in settings.items()})
-        nodes.append(served)
-        return served
-
-    yield make
-    for served in nodes:
-        served.close()
-    loop.close()
-    assert [served.faults for served in nodes] == [[]] * len(nodes)
-
-
-@pytest.fixture
-def served(serve: Serve) -> ServedNode:
-    node = serve()
-    node.create("t")
-    return node
-
-
-def is_given_back(served: ServedNode) -> bool:
-    statistics = served.shell.statistics()
-    return statistics.memory_used_bytes == 0 == statistics.connections
-
-
-def records(answer: Message) -> bytes:
-    (topic,) = answer["responses"]
-    (partition,) = topic["partitions"]
-    assert partition["error_code"] == 0
-    data: bytes = partition["records"] or b""
-    return data
-
-
-def fill(served: ServedNode, size: int, *, topic: str = "t") -> bytes:
-    """Records of about this size in the log; all of them."""
-    client = served.connect()
-    for _ in range(max(1, size // 100_000)):
-        answer = client.call("Produce", 9, **produce_body(topic, b"x" * min(size, 100_000)))
-        assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0
-    data = records(client.call("Fetch", 11, **fetch_body(topic)))
-    client.close()
-    served.run_until(lambda: served.shell.statistics().connections == 0)
-    return data
+from tests.unit.server.served_node import (
+    Message,
+    Serve,
+    ServedNode,
+    WireClient,
+    fetch_body,
+    fill,
+    is_given_back,
+    produce_body,
+    records,
+)
 
 
 class TestPieces:
@@ -234,58 +189,6 @@ class TestLimits:
         client.wait_end()
         assert len(served.events("connection refused further service")) == 1
         served.run_until(lambda: is_given_back(served))
-
-
-class TestLargeAnswers:
-    def test_a_slow_reader_gets_every_byte(self, served: ServedNode) -> None:
-        data = fill(served, 3_000_000)
-        slow = served.connect(receive_buffer_bytes=4096)
-        slow.ask("Fetch", 11, **fetch_body("t"))
-        slow.ask("ApiVersions", 0)
-        fetched, _ = slow.wait_answers(2)
-        assert records(fetched) == data
-        assert served.used_bytes == 0
-
-    def test_records_take_no_memory_while_they_wait(self, served: ServedNode) -> None:
-        fill(served, 3_000_000)
-        deaf = served.connect(receive_buffer_bytes=4096)
-        for _ in range(50):
-            deaf.ask("Fetch", 11, **fetch_body("t"))
-        served.run_until(lambda: served.handled("Fetch") == 51)
-        assert served.used_bytes < 10_000
-
-    def test_cold_records_are_warmed_first(self, served: ServedNode) -> None:
-        data = fill(served, 1_000_000)
-        served.disk.is_cold = True
-        served.device.is_held = True
-        client, other = served.connect(), served.connect()
-        client.ask("Fetch", 11, **fetch_body("t"))
-        served.run_until(lambda: served.device.warms == 1)
-        other.call("ApiVersions", 0)
-        assert client.poll() == 0
-        served.disk.is_cold = False
-        served.device.release()
-        (fetched,) = client.wait_answers(1)
-        assert records(fetched) == data
-        assert served.device.warms == 1
-
-    def test_what_was_warmed_is_sent_though_the_kernel_does_not_vouch_for_it(self, served: ServedNode) -> None:
-        data = fill(served, 1_000_000)
-        served.disk.is_cold = True
-        (fetched,) = [served.connect().call("Fetch", 11, **fetch_body("t"))]
-        assert records(fetched) == data
-        assert 1 <= served.device.warms <= 8
-
-    def test_short_cold_records_too(self, served: ServedNode) -> None:
-        data = fill(served, 1000)
-        served.disk.is_cold = True
-        assert records(served.connect().call("Fetch", 11, **fetch_body("t"))) == data
-
-    def test_without_sendfile_it_is_the_same(self, served: ServedNode, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(connection_module, "_HAS_SENDFILE", False)
-        data = fill(served, 2_000_000)
-        assert records(served.connect().call("Fetch", 11, **fetch_body("t"))) == data
-        assert served.shell.statistics().sendfile_bytes == 0
 
 
 class TestHalfClosed:
@@ -500,8 +403,3 @@ class TestFaults:
         client = served.connect()
         client.ask("Produce", 9, **produce_body("nowhere", b"value", acks=0))
         client.wait_end()
-
-
-def test_batches_leave_as_they_came(served: ServedNode) -> None:
-    data = fill(served, 300_000)
-    assert sum(header.record_count for _, header in whole_batches(data)) == 3

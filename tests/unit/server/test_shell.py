@@ -4,8 +4,6 @@ import asyncio
 import errno
 import socket
 import struct
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,30 +11,15 @@ from headrace.errors import ConfigError
 from headrace.server import shell as shell_module
 from headrace.server.config import ListenerConfig
 from headrace.server.options import HostPort
-from tests.unit.server.served_node import LOOPS, ServedNode, fetch_body, produce_body
-
-Serve = Callable[..., ServedNode]
+from tests.unit.server.served_node import Serve, ServedNode, fetch_body, produce_body
 
 
-@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
-def serve(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    # What is looked at once in a while is looked at often.
+@pytest.fixture(autouse=True)
+def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked at once in a while is looked at often."""
     monkeypatch.setattr(shell_module, "_MEMORY_STALL_S", 0.01)
     monkeypatch.setattr(shell_module, "_SWEEP_S", 0.01)
     monkeypatch.setattr(shell_module, "_ACCEPT_RETRY_S", 0.01)
-    loop: asyncio.AbstractEventLoop = request.param()
-    nodes: list[ServedNode] = []
-
-    def make(**settings: str) -> ServedNode:
-        served = ServedNode(loop, tmp_path, {key.replace("_", "."): value for key, value in settings.items()})
-        nodes.append(served)
-        return served
-
-    yield make
-    for served in nodes:
-        served.close()
-    loop.close()
-    assert [served.faults for served in nodes] == [[]] * len(nodes)
 
 
 class TestLettingIn:
