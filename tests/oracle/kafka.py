@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from headrace.testing.ports import lasting_ports
 from tests.oracle.toolbox import cached_build, require_tool, run_checked
 
 KAFKA_VERSION = "4.1.1"
@@ -99,15 +100,6 @@ def dump_log_segments(
     )
 
 
-def free_ports(count: int) -> list[int]:
-    """Loopback ports that were free a moment ago, all different."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 class ApacheKafka:
     """A broker and its controller in one process. Its ports and cluster id last over restarts."""
 
@@ -125,7 +117,7 @@ class ApacheKafka:
         self.data_dir = directory / "data"
         self.log_file = directory / "kafka.log"
         self.host = "127.0.0.1"
-        self.port, self._controller_port = free_ports(2)
+        self.port, self._controller_port = lasting_ports(2)
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         self._properties = dict(properties or {})
         self._jvm_options = tuple(jvm_options)

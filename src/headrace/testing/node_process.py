@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from headrace.errors import HeadraceError
+from headrace.testing.ports import lasting_ports
 
 _READY: Final = re.compile(rb"headrace ready on (\S+)\n")
 _LOG_TAIL_BYTES: Final = 4096
@@ -28,21 +29,24 @@ class NodeProcessError(HeadraceError):
 
 
 class NodeProcess:
-    """One node over one data directory. A port once taken is kept over restarts."""
+    """One node over one data directory. It keeps its port over restarts."""
 
     def __init__(
         self,
         data: Path,
         *,
-        listen: str = "127.0.0.1:0",
+        listen: str | None = None,
         settings: Mapping[str, str] | None = None,
         wrapper: Sequence[str] = (),
     ) -> None:
-        """`wrapper` is a command that becomes the node by `exec`, after limiting it in some way."""
+        """On a free loopback port unless told where to `listen`.
+
+        `wrapper` is a command that becomes the node by `exec`, after limiting it in some way.
+        """
         self.data = data
         self.settings = dict(settings or {})
         self.wrapper = tuple(wrapper)
-        self.bootstrap = listen
+        self.bootstrap = listen or f"127.0.0.1:{lasting_ports(1)[0]}"
         self.ready_s = 0.0  # How long the last start took until clients were accepted.
         self._process: subprocess.Popen[bytes] | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # Lives as long as the object.
