@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from headrace.errors import ProtocolError
 from headrace.node.later import Later
 from headrace.protocol.schema import ApiMessages
-from headrace.storage.log import Span
+from headrace.storage.segment import Span
 
 if TYPE_CHECKING:
     from headrace.node.node import Node

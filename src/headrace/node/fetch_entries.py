@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from headrace.errors import ApiError, ErrorCode, StorageError
 from headrace.node.topics import Partition, Topic
 from headrace.protocol.fetch import FetchPartition, PartitionData
-from headrace.storage.log import Span
+from headrace.storage.segment import Span
 
 _UNTOLD: Final = -1
 _LEADER_ERRORS: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})

@@ -29,7 +29,7 @@ from headrace.protocol.fetch import (
     encode_topic_head,
     encode_topic_tail,
 )
-from headrace.storage.log import Span
+from headrace.storage.segment import Span
 
 if TYPE_CHECKING:
     from headrace.node.node import Node

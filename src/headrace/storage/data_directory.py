@@ -11,7 +11,8 @@ from headrace.ids import TopicId, TopicPartition
 from headrace.ports import Disk, File
 from headrace.storage import checkpoints
 from headrace.storage.loading import Recovery, load_log
-from headrace.storage.log import LogConfig, PartitionLog
+from headrace.storage.log import PartitionLog
+from headrace.storage.log_config import LogConfig
 
 DELETE_SUFFIX: Final = "-delete"
 _NEW_RECOVERY_POINTS: Final = checkpoints.RECOVERY_POINTS + ".new"

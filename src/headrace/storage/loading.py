@@ -16,7 +16,8 @@ from headrace.errors import CorruptBatch
 from headrace.ports import Disk
 from headrace.protocol.batch import NO_PRODUCER_ID, BatchHeader
 from headrace.storage.epochs import LeaderEpochs
-from headrace.storage.log import EPOCHS_FILE, LogConfig, PartitionLog
+from headrace.storage.log import EPOCHS_FILE, PartitionLog
+from headrace.storage.log_config import LogConfig
 from headrace.storage.producers import Producers
 from headrace.storage.repair import Quarantined, repair_segment
 from headrace.storage.scan import Chain, Damage, chained_batches, headers_from

@@ -9,14 +9,13 @@ sends it, and how, is the shell's business.
 On one node the high watermark follows the end at once, or the flushed offset where `flush.before.expose` is set.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from headrace.errors import ApiError, CorruptBatch, DiskFull, ErrorCode, StorageError
-from headrace.ports import Disk, File
+from headrace.ports import Disk
 from headrace.protocol.batch import (
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
@@ -27,44 +26,16 @@ from headrace.protocol.batch import (
 )
 from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.flushing import FlushDone, Flusher, Place, SyncTargets
-from headrace.storage.index import OFFSET_ENTRY, TIME_ENTRY
-from headrace.storage.producers import Producers
+from headrace.storage.log_config import LogConfig
+from headrace.storage.producers import Producers, WrittenBatch
 from headrace.storage.retention import SegmentFacts, expired_segments
-from headrace.storage.scan import RELATIVE_OFFSET_MAX
-from headrace.storage.segment import SNAPSHOT_SUFFIX, Segment, TimestampOffset, segment_name
+from headrace.storage.rolling import Rolling
+from headrace.storage.segment import SNAPSHOT_SUFFIX, Segment, Span, TimestampOffset, segment_name
+from headrace.storage.segments import Segments
 
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 # Recent batch starts, so that a reader at the tail needs no search.
 _RECENT_MAX: Final = 512
-
-Span = tuple[File, int, int]
-
-
-class LogConfig(Protocol):
-    """The topic settings that a log acts on."""
-
-    @property
-    def segment_bytes(self) -> int: ...
-    @property
-    def segment_ms(self) -> int: ...
-    @property
-    def segment_index_bytes(self) -> int: ...
-    @property
-    def index_interval_bytes(self) -> int: ...
-    @property
-    def flush_messages(self) -> int: ...
-    @property
-    def flush_ms(self) -> int: ...
-    @property
-    def flush_before_expose(self) -> bool: ...
-    @property
-    def retention_ms(self) -> int: ...
-    @property
-    def retention_bytes(self) -> int: ...
-    @property
-    def log_append_time(self) -> bool: ...
-    @property
-    def deletes(self) -> bool: ...
 
 
 class Appended(NamedTuple):
@@ -115,12 +86,9 @@ class PartitionLog:
 
         `unsynced` are sealed segments whose indexes were made anew. A settled log is on disk as a clean stop leaves it.
         """
-        assert segments
         self._disk = disk
         self.directory = directory
-        self._segments = segments
-        self._bases = [segment.base_offset for segment in segments]
-        self._active = segments[-1]
+        self._segments = Segments(segments)
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.producers = producers
@@ -141,7 +109,7 @@ class PartitionLog:
         self.on_sealed: Callable[[], None] = lambda: None
         # And when an error takes the log offline.
         self.on_offline: Callable[[], None] = lambda: None
-        self._active.resume()
+        self._segments.active.resume()
         self._take_config(config)
         # The visible end: offset, and where that is. Readers never pass it.
         visible = flushed_offset if config.flush_before_expose else end_offset
@@ -154,22 +122,19 @@ class PartitionLog:
         """Place an admitted batch at the end. The memory of `batch` is changed, and free again on return."""
         if self.offline is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory} is offline: {self.offline}")
-        last_delta = header.last_offset_delta
-        producer_id = header.producer_id
-        last_sequence = -1
-        if producer_id != NO_PRODUCER_ID:
-            last_sequence = sequence_after(header.base_sequence, last_delta)
+        has_producer = header.producer_id != NO_PRODUCER_ID
+        if has_producer:
+            last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
             written = self.producers.check(
-                producer_id=producer_id,
+                producer_id=header.producer_id,
                 producer_epoch=header.producer_epoch,
                 base_sequence=header.base_sequence,
                 last_sequence=last_sequence,
             )
             if written is not None:
-                stamp = written.timestamp if self._append_time else -1
-                return Duplicate(written.base_offset, written.last_offset, stamp)
+                return self._duplicate_of(written)
         base_offset = self.end_offset
-        last_offset = base_offset + last_delta
+        last_offset = base_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
         append_time_ms = -1
         write_placement(batch, base_offset=base_offset, leader_epoch=leader_epoch)
@@ -177,17 +142,11 @@ class PartitionLog:
             write_append_time(batch, attributes=header.attributes, now_ms=now_ms)
             max_timestamp = append_time_ms = now_ms
         try:
-            segment = self._segment_for(len(batch), last_offset, max_timestamp, now_ms)
-            position = segment.append(
-                batch,
-                last_offset=last_offset,
-                max_timestamp=max_timestamp,
-                index_interval_bytes=self._index_interval_bytes,
-            )
+            self._write(batch, base_offset, last_offset, max_timestamp, now_ms)
         except DiskFull:
-            if producer_id != NO_PRODUCER_ID:
+            if has_producer:
                 self.producers.await_refused(
-                    producer_id=producer_id,
+                    producer_id=header.producer_id,
                     producer_epoch=header.producer_epoch,
                     base_sequence=header.base_sequence,
                     now_ms=now_ms,
@@ -196,54 +155,47 @@ class PartitionLog:
         except StorageError as error:
             self.fail(error)
             raise
+        if leader_epoch > self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
+        if has_producer:
+            self.producers.note(
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                base_sequence=header.base_sequence,
+                last_sequence=last_sequence,
+                last_offset=last_offset,
+                offset_delta=header.last_offset_delta,
+                timestamp=max_timestamp,
+            )
+        return Appended(base_offset, last_offset, append_time_ms)
+
+    def _duplicate_of(self, written: WrittenBatch) -> Duplicate:
+        append_time_ms = written.timestamp if self._append_time else -1
+        return Duplicate(written.base_offset, written.last_offset, append_time_ms)
+
+    def _write(self, batch: memoryview, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
+        """A placed batch into the segment it belongs in, and the end moves. Plain arguments: every batch comes here."""
+        segment = self._segments.active
+        if self._rolling.is_due(segment, len(batch), last_offset, max_timestamp, now_ms):
+            self.roll(now_ms=now_ms)
+            segment = self._segments.active
+        position = segment.append(batch, last_offset, max_timestamp, self._index_interval_bytes)
         if position == 0:
-            self._find_ripe_time()
+            self._rolling.begin(segment)
         recent = self._recent
         if len(recent) >= _RECENT_MAX:
             recent.clear()
         recent[base_offset] = position
         self.end_offset = last_offset + 1
-        if leader_epoch > self.epochs.latest:
-            self.epochs.assign(leader_epoch, base_offset)
-        if producer_id != NO_PRODUCER_ID:
-            self.producers.note(
-                producer_id=producer_id,
-                producer_epoch=header.producer_epoch,
-                base_sequence=header.base_sequence,
-                last_sequence=last_sequence,
-                last_offset=last_offset,
-                offset_delta=last_delta,
-                timestamp=max_timestamp,
-            )
         if not self._flush_before_expose:
             self.high_watermark = self.end_offset
             self._watermark_base = segment.base_offset
             self._watermark_position = segment.log.size
-        return Appended(base_offset, last_offset, append_time_ms)
-
-    def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
-        """The active segment, or a new one where the batch must not join it."""
-        active = self._active
-        if active.log.size == 0 or (
-            active.log.size + size <= self._segment_bytes_max
-            and last_offset - active.base_offset <= RELATIVE_OFFSET_MAX
-            and active.index_entries < self._index_entries_max
-            and (max_timestamp if self._ripens_by_event_time else now_ms) <= self._ripe_ms
-        ):
-            return active
-        self.roll(now_ms=now_ms)
-        return self._active
-
-    def _find_ripe_time(self) -> None:
-        """When the active segment will have covered its time: in event time where it has any."""
-        active = self._active
-        first = active.learn_first_timestamp()
-        self._ripens_by_event_time = first != NO_TIMESTAMP
-        self._ripe_ms = (first if self._ripens_by_event_time else active.created_ms) + self.config.segment_ms
 
     def roll(self, *, now_ms: int) -> None:
         """Seal the active segment and go on in a new one that starts at the end."""
-        if self._active.size == 0:
+        active = self._segments.active
+        if active.size == 0:
             return
         if not self._is_head_durable:
             # Once, and only if nothing was ever flushed: a crash that took the first file and left the second would
@@ -255,14 +207,12 @@ class PartitionLog:
         # that go on in the old one.
         self._write_snapshot(sync=False)
         segment = Segment(self._disk, self.directory, self.end_offset, created_ms=now_ms, create=True)
-        self._active.seal()
-        self._unsynced.append(self._active)
-        self._segments.append(segment)
-        self._bases.append(segment.base_offset)
-        self._active = segment
+        active.seal()
+        self._unsynced.append(active)
+        self._segments.add(segment)
         self._dirty_directories.add(self.directory)
         self._recent.clear()
-        self._find_ripe_time()
+        self._rolling.begin(segment)
         # What is sealed goes to disk soon, so that recovery never has to read much.
         self._flusher.flush()
 
@@ -277,13 +227,8 @@ class PartitionLog:
         # Copied, because an append asks for each of them.
         self._append_time = config.log_append_time
         self._flush_before_expose = config.flush_before_expose
-        self._segment_bytes_max = config.segment_bytes
         self._index_interval_bytes = config.index_interval_bytes
-        # Kafka keeps one time entry in reserve for sealing.
-        self._index_entries_max = min(
-            config.segment_index_bytes // OFFSET_ENTRY.size, config.segment_index_bytes // TIME_ENTRY.size - 1
-        )
-        self._find_ripe_time()
+        self._rolling = Rolling(config, self._segments.active)
 
     def configure(self, config: LogConfig) -> None:
         """Obey other settings from now on. What was hidden until flushed is shown once that is no longer asked."""
@@ -312,13 +257,16 @@ class PartitionLog:
         return min(self.flushed_offset, oldest)
 
     def end_place(self) -> Place:
-        return Place(self.end_offset, self._active.base_offset, self._active.size)
+        active = self._segments.active
+        return Place(self.end_offset, active.base_offset, active.size)
+
+    def _place_of(self, offset: int) -> Place:
+        return self.end_place() if offset >= self.end_offset else self._segments.place_of(offset)
 
     def sync_targets(self) -> SyncTargets:
         with suppress(DiskFull):
             self._write_epochs()
-        first = max(bisect_right(self._bases, self.flushed_offset) - 1, 0)
-        targets: SyncTargets = [segment.log.sync_then for segment in self._segments[first:]]
+        targets: SyncTargets = [segment.log.sync_then for segment in self._segments.since(self.flushed_offset)]
         # Only sealed segments: the indexes of the active one are rebuilt from it if they are lost.
         unsynced, self._unsynced = self._unsynced, []
         for segment in unsynced:
@@ -362,7 +310,7 @@ class PartitionLog:
                 f"offset {offset} is outside {self.start_offset}..{self.end_offset} of {self.directory}",
             )
         if to_end:
-            limit_offset, limit_base, limit_position = self.end_offset, self._active.base_offset, self._active.size
+            limit_offset, limit_base, limit_position = self.end_place()
         else:
             limit_offset = self.high_watermark
             limit_base, limit_position = self._watermark_base, self._watermark_position
@@ -370,84 +318,40 @@ class PartitionLog:
             return None
         position = self._recent.get(offset)
         if position is not None:
-            segment = self._active
+            segment = self._segments.active
             end = limit_position if segment.base_offset == limit_base else segment.log.size
-            return self._span(segment, position, end, bytes_max, at_least_one)
-        index = bisect_right(self._bases, offset) - 1
-        while index < len(self._segments):
-            segment = self._segments[index]
-            if segment.base_offset > limit_base:
-                return None
-            end = limit_position if segment.base_offset == limit_base else segment.log.size
-            try:
-                found = segment.locate(offset, end=end)
-            except CorruptBatch as error:
-                raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-            if found is not None:
-                return self._span(segment, found[0], end, bytes_max, at_least_one, found[1])
-            index += 1  # The rest of this segment is a gap.
-        return None
-
-    def _span(
-        self, segment: Segment, position: int, end: int, bytes_max: int, at_least_one: bool, first_bytes: int = 0
-    ) -> Span | None:
-        size = end - position
-        if size <= bytes_max:
-            return segment.log, position, size
-        # Ending on a batch boundary spares the reader a cut batch, which it would fetch again.
-        size = segment.offsets.boundary(position + bytes_max) - position
-        if size <= 0:
-            if not first_bytes:
-                first_bytes = int.from_bytes(segment.log.read(position + 8, 4), "big") + 12
-            if first_bytes <= bytes_max:
-                size = bytes_max
-            elif at_least_one:
-                size = first_bytes
-            else:
-                return None  # Some readers take bytes without one whole batch for a broken log.
-        return segment.log, position, size
+            return segment.span(position, end, bytes_max, at_least_one)
+        try:
+            return self._segments.read(
+                offset,
+                limit_base=limit_base,
+                limit_position=limit_position,
+                bytes_max=bytes_max,
+                at_least_one=at_least_one,
+            )
+        except CorruptBatch as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
     def has_more(self, span: Span) -> bool:
         """Whether more is visible behind a span."""
         file, position, size = span
-        last = self._segments[bisect_right(self._bases, self._watermark_base) - 1]
+        last = self._segments.holding(self._watermark_base)
         return file is not last.log or position + size < self._watermark_position
-
-    def _place_of(self, offset: int) -> Place:
-        if offset >= self.end_offset:
-            return self.end_place()
-        segment = self._segments[max(bisect_right(self._bases, offset) - 1, 0)]
-        found = segment.locate(offset, end=segment.size)
-        return Place(offset, segment.base_offset, found[0] if found else segment.size)
 
     def find_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first visible record whose timestamp is at least `timestamp`."""
-        for segment in self._segments:
-            segment.learn_timestamps()
-            if segment is not self._active and segment.max_timestamp < timestamp:
-                continue
-            found = segment.find_timestamp(
-                timestamp, start_offset=self.start_offset, end=self._visible_position(segment)
-            )
-            if found is not None:
-                return found
-        return None
+        return self._segments.find_timestamp(
+            timestamp,
+            start_offset=self.start_offset,
+            limit_base=self._watermark_base,
+            limit_position=self._watermark_position,
+        )
 
     def find_max_timestamp(self) -> TimestampOffset | None:
         """The first visible record that carries the largest timestamp of the log."""
-        best: TimestampOffset | None = None
-        for segment in self._segments:
-            segment.learn_timestamps()
-            if best is None or segment.max_timestamp > best.timestamp:
-                found = segment.find_max_timestamp(end=self._visible_position(segment))
-                if found is not None and (best is None or found.timestamp > best.timestamp):
-                    best = found
-        return best
-
-    def _visible_position(self, segment: Segment) -> int:
-        if segment.base_offset < self._watermark_base:
-            return segment.size
-        return self._watermark_position if segment.base_offset == self._watermark_base else 0
+        return self._segments.find_max_timestamp(
+            limit_base=self._watermark_base, limit_position=self._watermark_position
+        )
 
     # --- Forgetting ------------------------------------------------------------------------------------------
 
@@ -486,11 +390,11 @@ class PartitionLog:
                 count -= 1  # Where a new segment finds no room the active one stays; the others still make some.
         if count == 0:
             return []
-        doomed, self._segments = self._segments[:count], self._segments[count:]
-        self._bases = self._bases[count:]
+        doomed = self._segments.drop(count)
         self._unsynced = [segment for segment in self._unsynced if segment not in doomed]
-        self.raise_start(max(self.start_offset, self._bases[0]))
-        if self._watermark_base < self._bases[0]:
+        first_base = self._segments.first.base_offset
+        self.raise_start(max(self.start_offset, first_base))
+        if self._watermark_base < first_base:
             _, self._watermark_base, self._watermark_position = self._place_of(self.high_watermark)
         self._dirty_directories.add(self.directory)
         return doomed
@@ -501,13 +405,13 @@ class PartitionLog:
         """Put everything on disk that only memory holds, so that the next start reads nothing twice."""
         if self.offline is not None or self._settled_end == self.end_offset == self.recovery_point:
             return
-        if self.end_offset == self.start_offset == self._active.base_offset and not self.producers:
+        active = self._segments.active
+        if self.end_offset == self.start_offset == active.base_offset and not self.producers:
             return  # It holds nothing: were its folder lost, the next start would make it again.
-        self._active.seal()
+        active.seal()
         self._write_epochs()
         self._write_snapshot(sync=True)
-        first = max(bisect_right(self._bases, self.recovery_point) - 1, 0)
-        for segment in self._segments[first:]:
+        for segment in self._segments.since(self.recovery_point):
             for file in (segment.log, *segment.write_indexes()):
                 file.sync()
         for path in (self.directory, "."):

@@ -26,6 +26,10 @@ _STEP_WINDOW_BYTES: Final = 4096
 _LENGTH_MIN: Final = HEADER_BYTES - LENGTH_END
 
 
+# A piece of a file: who sends it, and how, is the shell's business.
+Span = tuple[File, int, int]
+
+
 class TimestampOffset(NamedTuple):
     """A record found by its timestamp."""
 
@@ -93,22 +97,14 @@ class Segment:
     def has_indexes(self) -> bool:
         return self._disk.exists(self.path(INDEX_SUFFIX)) and self._disk.exists(self.path(TIME_INDEX_SUFFIX))
 
-    def append(self, batch: Buffer, *, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> int:
-        """Write one placed batch; its position."""
+    def append(self, batch: Buffer, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> int:
+        """Write one placed batch; its position. Plain arguments: they are cheaper, and every batch comes here."""
         position = self.log.size
         self.log.append((batch,))
-        self.note(
-            position,
-            len(batch),
-            last_offset=last_offset,
-            max_timestamp=max_timestamp,
-            index_interval_bytes=index_interval_bytes,
-        )
+        self.note(position, len(batch), last_offset, max_timestamp, index_interval_bytes)
         return position
 
-    def note(
-        self, position: int, size: int, *, last_offset: int, max_timestamp: int, index_interval_bytes: int
-    ) -> None:
+    def note(self, position: int, size: int, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
         """Index a batch that stands at `position`: after writing it, or when rebuilding."""
         if self.first_timestamp is None:
             self.first_timestamp = max_timestamp
@@ -189,6 +185,29 @@ class Segment:
                 return position, length + LENGTH_END
             position += length + LENGTH_END
         return None
+
+    def span(
+        self, position: int, end: int, bytes_max: int, at_least_one: bool, first_bytes: int | None = None
+    ) -> Span | None:
+        """What a reader gets from the batch at `position` on: whole batches if that is known, no more than its limit.
+
+        `first_bytes` is the size of that batch where it is known. Plain arguments: every fetch asks.
+        """
+        size = end - position
+        if size <= bytes_max:
+            return self.log, position, size
+        # Ending on a batch boundary spares the reader a cut batch, which it would fetch again.
+        size = self.offsets.boundary(position + bytes_max) - position
+        if size <= 0:
+            if first_bytes is None:
+                first_bytes = int.from_bytes(self.log.read(position + 8, 4), "big") + LENGTH_END
+            if first_bytes <= bytes_max:
+                size = bytes_max
+            elif at_least_one:
+                size = first_bytes
+            else:
+                return None  # Some readers take bytes without one whole batch for a broken log.
+        return self.log, position, size
 
     def last_header(self) -> BatchHeader | None:
         """The last batch, found from the last index entry on."""

@@ -10,7 +10,8 @@ from headrace.protocol.records import Record, decode_records, encode_batch
 from headrace.sim.disk import SimDisk, Survival
 from headrace.sim.world import World
 from headrace.storage.loading import Recovery, load_log
-from headrace.storage.log import Appended, Duplicate, PartitionLog, Span
+from headrace.storage.log import Appended, Duplicate, PartitionLog
+from headrace.storage.segment import Span
 
 LONG_MAX = 2**63 - 1
 NOW_MS = 1_700_000_000_000
