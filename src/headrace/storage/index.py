@@ -120,16 +120,21 @@ class OffsetIndex:
 
     def floor(self, relative_offset: int) -> int:
         """Position of a batch that ends at or before `relative_offset`; 0 where none is known."""
-        offsets = self._offsets
-        if offsets and relative_offset >= offsets[0]:
-            return self._positions[bisect_right(offsets, relative_offset) - 1]
-        if not self._tail_first:
-            return 0
-        offsets = self._block_offsets
-        if not offsets or not offsets[0] <= relative_offset < offsets[-1]:
-            self._read_block(lambda entry: entry[0] > relative_offset)
-        index = bisect_right(self._block_offsets, relative_offset)
-        return self._block_positions[index - 1] if index else 0
+        return self.around(relative_offset)[0]
+
+    def around(self, relative_offset: int) -> tuple[int, int]:
+        """That position, and the one of the next entry, whose batch may hold `relative_offset`; -1 where none may."""
+        offsets, positions = self._offsets, self._positions
+        if self._tail_first and not (offsets and relative_offset >= offsets[0]):
+            block = self._block_offsets
+            if not block or not block[0] <= relative_offset < block[-1]:
+                self._read_block(lambda entry: entry[0] > relative_offset)
+            offsets, positions = self._block_offsets, self._block_positions
+        index = bisect_right(offsets, relative_offset)
+        if not index:
+            return 0, positions[0] if positions else -1
+        is_between = offsets[index - 1] < relative_offset and index < len(positions)
+        return positions[index - 1], positions[index] if is_between else -1
 
     def boundary(self, position: int) -> int:
         """The last known start of a batch at or before `position`; 0 where none is known."""

@@ -166,10 +166,15 @@ class Segment:
     def locate(self, offset: int, *, end: int) -> tuple[int, int] | None:
         """Position and size of the first batch before `end` that reaches `offset`."""
         log = self.log
-        position = self.offsets.floor(offset - self.base_offset)
+        unpack = _STEP.unpack_from
+        position, following = self.offsets.around(offset - self.base_offset)
+        if 0 <= following < end:
+            # Whoever reads on where a span ended is there already: spans end where the index knows a batch to begin.
+            base_offset, length, magic, _ = unpack(log.read(following, _STEP.size))
+            if base_offset <= offset and magic == MAGIC and length >= _LENGTH_MIN:
+                return following, length + LENGTH_END
         window_start = position
         window = log.read(position, _STEP_WINDOW_BYTES)
-        unpack = _STEP.unpack_from
         while position < end:
             at = position - window_start
             if at + _STEP.size > len(window):

@@ -40,6 +40,13 @@ def model_floor(made: list[tuple[int, int]], column: int, key: int) -> int:
     return made[at - 1][1] if at else 0
 
 
+def model_following(made: list[tuple[int, int]], offset: int) -> int:
+    """The position of the first entry behind this offset, unless an entry is of this very offset."""
+    if any(entry[0] == offset for entry in made):
+        return -1
+    return next((position for behind, position in made if behind > offset), -1)
+
+
 def check_against_model(index: OffsetIndex, made: list[tuple[int, int]]) -> None:
     assert index.count == len(made)
     assert index.last() == (made[-1] if made else None)
@@ -50,6 +57,8 @@ def check_against_model(index: OffsetIndex, made: list[tuple[int, int]]) -> None
     for key in keys:
         assert index.floor(key) == model_floor(made, 0, key), key
         assert index.boundary(key) == model_floor(made, 1, key), key
+        # Where one block ends nobody looks into the next.
+        assert index.around(key)[1] in (model_following(made, key), -1), key
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -92,6 +101,16 @@ def test_a_sequential_reader_reads_one_block_after_the_other() -> None:
         assert index.floor(offset) == position
     # Four thousand lookups in eight blocks: a search and a read each, and one at the last entry of each.
     assert where.counts[Operation.READ] - before < 16 * 6
+
+
+def test_the_next_entry_is_known_but_where_a_block_ends() -> None:
+    where = disk()
+    _, made = filled(where, 4000)
+    index = OffsetIndex(where, "i")
+    assert index.count == 3584  # Seven blocks are written.
+    between = [offset for offset in range(made[3583][0]) if model_following(made, offset) >= 0]
+    unknown = [offset for offset in between if index.around(offset)[1] < 0]
+    assert 0 < len({bisect_right(made, offset, key=lambda entry: entry[0]) for offset in unknown}) <= 6
 
 
 def test_the_file_is_kafkas_format() -> None:

@@ -168,6 +168,39 @@ def test_a_span_respects_its_limit_unless_one_batch_must_be_given(warm: bool) ->
             assert limited == (span if bytes_max >= ONE else None)
 
 
+@pytest.mark.parametrize("records", [1, 7])
+def test_a_reader_who_reads_on_costs_one_look_at_the_log_each_time(records: int) -> None:
+    stage = LogStage(segment_bytes=500_000)
+    for _ in range(300):
+        stage.append(batch(*[b"x" * (5000 // records)] * records))
+    stage.stop()
+    looks = []
+    offset = 0
+    while (span := stage.log.read(offset, bytes_max=30_000, at_least_one=True)) is not None:
+        headers = [header for _, header in whole_batches(read(span))]
+        assert headers[0].base_offset == offset
+        offset = headers[-1].last_offset + 1
+        before = stage.disk.counts[Operation.READ]
+        stage.log.read(offset, bytes_max=30_000, at_least_one=True)
+        looks.append(stage.disk.counts[Operation.READ] - before)
+    assert offset == stage.log.end_offset
+    # At the end there is nothing to look at; the first look at a segment reads its index, too.
+    assert sorted(looks)[1 : -len(stage.log.segments)] == [1] * (len(looks) - 1 - len(stage.log.segments))
+
+
+@pytest.mark.parametrize("start", [0, 3, 700, 1399])
+def test_every_offset_is_found_whatever_was_read_or_forgotten_before(start: int) -> None:
+    stage = LogStage(index_interval_bytes=300, segment_bytes=20_000)
+    for number in range(200):
+        stage.append(batch(*[b"%d" % number] * 7))
+    stage.log.raise_start(start)
+    for offset in range(start, stage.log.end_offset):
+        span = stage.log.read(offset, bytes_max=2000, at_least_one=True)
+        assert span is not None
+        first = parse_header(read(span))
+        assert first.base_offset <= offset <= first.last_offset
+
+
 def test_a_reader_crosses_segments_one_at_a_time() -> None:
     stage = LogStage(segment_bytes=2 * ONE)
     stage.fill(5)
