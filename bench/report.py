@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.metrics import COLUMNS, METRICS, Metric
-from bench.results import MET, SHORT, Reading, Spread, Verdict, judge, summarise
+from bench.results import DISTURBANCE_MAX, MET, SHORT, Reading, Spread, Verdict, judge, summarise
 from bench.scenarios import Scenario
 from bench.systems import HEADRACE, KAFKA
 
@@ -20,26 +20,24 @@ class _Gauge:
 
     metric: str
     meaning: str
-    share_max: float
-    of_p99: bool = False  # The limit is a share of the row's own p99, not of the machine's CPU.
+    p99_share_max: float | None = None  # Where the limit is a share of the row's own p99.
 
     def limit(self, latency_ms_p99: Spread | None) -> float:
-        if not self.of_p99:
-            return self.share_max
-        return self.share_max * latency_ms_p99.median if latency_ms_p99 else float("inf")
+        if self.p99_share_max is None:
+            return DISTURBANCE_MAX[self.metric]
+        return self.p99_share_max * latency_ms_p99.median if latency_ms_p99 else float("inf")
 
     def write(self, value: float) -> str:
-        return f"{value:.2f} ms" if self.of_p99 else f"{value:.0%}"
+        return f"{value:.0%}" if self.p99_share_max is None else f"{value:.2f} ms"
 
 
 _GAUGES: Final = (
-    _Gauge(metric="others_cpu_share", meaning="Disturbed by other processes or the kernel", share_max=0.05),
-    _Gauge(metric="steal_share", meaning="Disturbed by the host, which took CPU away", share_max=0.02),
+    _Gauge(metric="others_cpu_share", meaning="Disturbed by other processes or the kernel"),
+    _Gauge(metric="steal_share", meaning="Disturbed by the host, which took CPU away"),
     _Gauge(
         metric="lateness_ms_p99",
         meaning="p99 not measurable here, the generator itself being late by",
-        share_max=0.1,
-        of_p99=True,
+        p99_share_max=0.1,
     ),
 )
 

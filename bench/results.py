@@ -22,6 +22,25 @@ class Reading:
     values: Mapping[str, float]  # By metric name.
 
 
+# What others may take of the machine's CPU during a row that says something: processes beside the race, and the host.
+DISTURBANCE_MAX: Final = {"others_cpu_share": 0.05, "steal_share": 0.02}
+
+
+def disturbance(reading: Reading) -> float:
+    """In multiples of what is let pass."""
+    return max(reading.values.get(metric, 0.0) / limit for metric, limit in DISTURBANCE_MAX.items())
+
+
+def calmest(attempts: Iterable[Reading]) -> list[Reading]:
+    """Of each row the attempt that was disturbed least, whatever it measured."""
+    chosen: dict[str, Reading] = {}
+    for reading in attempts:
+        best = chosen.setdefault(reading.row, reading)
+        if disturbance(reading) < disturbance(best):
+            chosen[reading.row] = reading
+    return list(chosen.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Spread:
     """A median never stands alone: the least and the greatest say how far to trust it."""

@@ -2,7 +2,20 @@
 
 import pytest
 
-from bench.results import MET, NOT_JUDGED, SHORT, Reading, Spread, at_most, judge, spread_of, summarise, times_kafka
+from bench.results import (
+    MET,
+    NOT_JUDGED,
+    SHORT,
+    Reading,
+    Spread,
+    at_most,
+    calmest,
+    disturbance,
+    judge,
+    spread_of,
+    summarise,
+    times_kafka,
+)
 
 
 def steady(value: float) -> Spread:
@@ -23,6 +36,18 @@ def test_readings_are_gathered_by_row_system_and_metric() -> None:
         ("a", "headrace", "start_s"): Spread(2.0, 1.0, 3.0, 2),
         ("a", "kafka", "start_s"): Spread(5.0, 5.0, 5.0, 1),
     }
+
+
+def test_of_each_row_the_attempt_that_was_disturbed_least_counts_whatever_it_measured() -> None:
+    def reading(row: str, rate: float, **shares: float) -> Reading:
+        return Reading(row=row, system="kafka", repeat=0, values={"messages_per_s": rate, **shares})
+
+    fast = reading("a", 9.0, steal_share=0.03, others_cpu_share=0.0)
+    slow = reading("a", 1.0, steal_share=0.01, others_cpu_share=0.04)
+    other_first = reading("b", 1.0, steal_share=0.0, others_cpu_share=0.0)
+    other_second = reading("b", 2.0, steal_share=0.01, others_cpu_share=0.0)
+    assert calmest([fast, other_first, slow, other_second]) == [slow, other_first]
+    assert disturbance(fast) > 1 > disturbance(slow)
 
 
 @pytest.mark.parametrize(("ours", "result"), [(1.5, MET), (1.49, SHORT)])
