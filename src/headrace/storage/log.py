@@ -322,13 +322,7 @@ class PartitionLog:
             end = limit_position if segment.base_offset == limit_base else segment.log.size
             return segment.span(position, end, bytes_max, at_least_one)
         try:
-            return self._segments.read(
-                offset,
-                limit_base=limit_base,
-                limit_position=limit_position,
-                bytes_max=bytes_max,
-                at_least_one=at_least_one,
-            )
+            return self._segments.read(offset, limit_base, limit_position, bytes_max, at_least_one)
         except CorruptBatch as error:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 

@@ -163,7 +163,7 @@ class Segment:
                 break
         return NO_TIMESTAMP if self.first_timestamp is None else self.first_timestamp
 
-    def locate(self, offset: int, *, end: int) -> tuple[int, int] | None:
+    def locate(self, offset: int, end: int) -> tuple[int, int] | None:
         """Position and size of the first batch before `end` that reaches `offset`."""
         log = self.log
         unpack = _STEP.unpack_from

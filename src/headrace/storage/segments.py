@@ -57,23 +57,27 @@ class Segments:
 
     def place_of(self, offset: int) -> Place:
         segment = self.holding(offset)
-        found = segment.locate(offset, end=segment.size)
+        found = segment.locate(offset, segment.size)
         return Place(offset, segment.base_offset, found[0] if found else segment.size)
 
     def read(
-        self, offset: int, *, limit_base: int, limit_position: int, bytes_max: int, at_least_one: bool
+        self, offset: int, limit_base: int, limit_position: int, bytes_max: int, at_least_one: bool
     ) -> Span | None:
-        """A span of one segment, from the batch that holds `offset`, or the first one behind it, up to the limit."""
-        for index in range(self._index_of(offset), len(self._segments)):
+        """A span of one segment, from the batch that holds `offset`, or the first one behind it, up to the limit.
+
+        Plain arguments: every fetch of what is not recent asks.
+        """
+        index = bisect_right(self._bases, offset) - 1
+        assert index >= 0
+        while index < len(self._segments):
             segment = self._segments[index]
             if segment.base_offset > limit_base:
                 break
             end = limit_position if segment.base_offset == limit_base else segment.log.size
-            found = segment.locate(offset, end=end)
+            found = segment.locate(offset, end)
             if found is not None:
-                position, first_bytes = found
-                return segment.span(position, end, bytes_max, at_least_one, first_bytes)
-            # The rest of this segment is a gap.
+                return segment.span(found[0], end, bytes_max, at_least_one, found[1])
+            index += 1  # The rest of this segment is a gap.
         return None
 
     def find_timestamp(

@@ -76,7 +76,7 @@ def test_an_offset_has_a_place(offset: int, place: Place) -> None:
 )
 def test_reading_stops_at_the_limit(offset: int, limit: tuple[int, int], base_offset: int | None) -> None:
     segments = make()
-    span = segments.read(offset, limit_base=limit[0], limit_position=limit[1], bytes_max=10_000, at_least_one=True)
+    span = segments.read(offset, *limit, 10_000, True)
     expected = None if base_offset is None else (segments.holding(base_offset).log, 0, BATCH_BYTES)
     assert span == expected
 
