@@ -38,7 +38,7 @@ from headrace.node.topics import (
     Topic,
     Topics,
 )
-from headrace.ports import Clock, Disk, Timers
+from headrace.ports import Clock, Disk, File, Timers
 from headrace.protocol.header import parse_request_header
 from headrace.storage.data_directory import DataDirectory, Identity
 from headrace.storage.loading import Recovery
@@ -363,11 +363,11 @@ class Node:
         dropped = [(partition, self._drop_expired(partition, now_ms)) for partition in partitions]
         if any(segments for _, segments in dropped):
             # A full disk may not let this be written, and then making room comes first.
-            self.attempt("start offsets not written", self.data.checkpoint)
+            is_written = self.attempt("start offsets not written", self.data.checkpoint)
             for partition, segments in dropped:
                 if segments:
                     partition.notify(0)  # Readers are told where the log starts, when they are next told something.
-                    self._delete_segments(partition, segments)
+                    self._delete_segments(partition, segments, one_by_one=not is_written)
 
     def _drop_expired(self, partition: Partition, now_ms: int) -> list[Segment]:
         try:
@@ -376,9 +376,14 @@ class Node:
             partition.log.fail(error)
             return []
 
-    def _delete_segments(self, partition: Partition, segments: list[Segment]) -> None:
+    def _delete_segments(self, partition: Partition, segments: list[Segment], *, one_by_one: bool) -> None:
+        """`one_by_one` where nothing else says where the log starts: what a crash brings back must not have a hole."""
+        files: list[File] = []
         try:
-            files = [file for segment in segments for file in segment.doomed_files()]
+            for segment in segments:
+                files += segment.doomed_files()
+                if one_by_one:
+                    self._disk.sync_dir(partition.log.directory)
         except StorageError as error:
             partition.log.fail(error)
             return

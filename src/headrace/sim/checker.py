@@ -234,6 +234,18 @@ class Checker:
         if log is not None:
             log.start = max(log.start, offset)
 
+    def was_read(self, place: Place, offset: int) -> bool:
+        """Whether the record at an offset was read, and may not be lost any more."""
+        log = self._logs.get(place)
+        seen = log.read.get(offset) if log is not None else None
+        return log is not None and seen is not None and log.stays(seen[2])
+
+    def end_found(self, place: Place, offset: int) -> None:
+        """A log ends before an offset up to which it was read: nothing is there, until something else is written."""
+        log = self._logs.get(place)
+        if log is not None:
+            self.found(Kind.READ_CHANGED, log.name, f"the log was read up to {offset}, and ends before")
+
     def served(self, place: Place, asked_offset: int, records: Sequence[Served], *, high_watermark: int) -> None:
         """Records in the order in which they came."""
         log = self._logs.get(place)

@@ -102,6 +102,22 @@ class Ledger:
         return served
 
 
+def ask_start(connection: Connection, target: Target, answered: Callable[[int | None], None]) -> None:
+    """Where a log starts; `answered(None)` where nobody can say."""
+
+    def read(answer: dict[str, Any] | None) -> None:
+        (told,) = answer["topics"][0]["partitions"] if answer is not None else [None]
+        answered(told["offset"] if told is not None and told["error_code"] == ErrorCode.NONE else None)
+
+    asked = {"partition_index": target.partition, "current_leader_epoch": -1, "timestamp": EARLIEST}
+    request = {
+        "replica_id": -1,
+        "isolation_level": 0,
+        "topics": [{"name": target.topic.name, "partitions": [asked]}],
+    }
+    ask(connection, MESSAGES[list_offsets.API.key], 5, request, read)
+
+
 class _Batch(NamedTuple):
     data: bytes
     values: tuple[int, ...]
@@ -321,9 +337,14 @@ class Consumer:
             bytes_max=chance.randint(1, self._bytes_max),
         )
         start = self._ledger.checker.promised_start(target.place)
-        self._connection.send(frame, lambda answer: self._answered(target, offset, start, answer))
+        # What it read last, and must find again where nothing that was read may be lost.
+        is_owed = self._ledger.checker.was_read(target.place, offset - 1)
+        connection = self._connection
+        connection.send(frame, lambda answer: self._answered(connection, target, offset, start, is_owed, answer))
 
-    def _answered(self, target: Target, offset: int, start: int, answer: bytes | None) -> None:
+    def _answered(
+        self, connection: Connection, target: Target, offset: int, start: int, is_owed: bool, answer: bytes | None
+    ) -> None:
         if answer is not None and not self.is_stopped:
             fetched = parse_fetched(answer)
             checker = self._ledger.checker
@@ -333,11 +354,21 @@ class Consumer:
                 checker.served(target.place, offset, records, high_watermark=fetched.high_watermark)
                 if records:
                     self._positions[target] = records[-1].offset + 1
-            elif fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-                # Behind the end, after a loss, or before the start: look somewhere in between.
-                self._positions[target] = offset // 2 if offset > 8 else offset + 10
+            elif fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE and connection.is_open:
+                ask_start(connection, target, lambda start: self._reset(target, offset, is_owed, start))
+                return
             elif fetched.error not in TROUBLES:
                 checker.found(Kind.REFUSED, str(target), f"offset {offset}: {ErrorCode(fetched.error).name}")
+        self._later()
+
+    def _reset(self, target: Target, offset: int, is_owed: bool, start: int | None) -> None:
+        """Go on after an offset that is out of range: before the start, or else, after a loss, behind the end."""
+        if start is not None and offset < start:
+            self._positions[target] = start
+        elif start is not None:
+            if is_owed:
+                self._ledger.checker.end_found(target.place, offset)
+            self._positions[target] = max(start, offset - 1 - self._world.random.randrange(40))
         self._later()
 
     def abandon(self) -> None:
@@ -398,7 +429,7 @@ class Reader:
             if fetched.error == 0:
                 then(offset, fetched, self._ledger.open(fetched.records, str(target)))
             elif fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE and offset == 0:
-                self._ask_start(connection)
+                ask_start(connection, target, self._start_found)
             else:
                 name = ErrorCode(fetched.error).name
                 self._ledger.checker.found(Kind.REFUSED, str(target), f"offset {offset}: {name}")
@@ -406,12 +437,6 @@ class Reader:
 
         connection.send(frame, answered)
 
-    def _ask_start(self, connection: Connection) -> None:
-        def answered(answer: dict[str, Any] | None) -> None:
-            assert answer is not None, "nothing breaks any more"
-            self._read_on(answer["topics"][0]["partitions"][0]["offset"])
-
-        asked = {"partition_index": self._target.partition, "current_leader_epoch": -1, "timestamp": EARLIEST}
-        topics = [{"name": self._target.topic.name, "partitions": [asked]}]
-        request = {"replica_id": -1, "isolation_level": 0, "topics": topics}
-        ask(connection, MESSAGES[list_offsets.API.key], 5, request, answered)
+    def _start_found(self, start: int | None) -> None:
+        assert start is not None, "nothing breaks any more"
+        self._read_on(start)

@@ -11,7 +11,7 @@ that is unanswered is sent again, and everything is read.
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -26,11 +26,14 @@ from headrace.sim.world import World
 SECOND_US: Final = 1_000_000
 TROUBLE_US: Final = 30 * SECOND_US
 PATIENCE_US: Final = 60 * SECOND_US
-FAULTS_LEAST, FAULTS_MOST = 5, 7
+FAULTS_LEAST, FAULTS_MOST = 6, 12
 ACKNOWLEDGED_LEAST: Final = 500
 # About how often a producer sends a batch, and a consumer asks for more.
-BATCH_US, POLL_US = 360_000, 500_000
+BATCH_US, POLL_US = 360_000, 200_000
 SURVIVAL_WEIGHTS: Final = [{"BY_CHANCE": 7, "NOTHING": 2, "EVERYTHING": 1}[survival.name] for survival in Survival]
+CHANGES: Final = tuple(operation for operation in Operation if operation is not Operation.READ)
+EXPIRING: Final = 0.5  # The share of topics with retention.
+LASTING_MAX: Final = 3
 SAMPLES: Final = 3  # Reads at any offset of each partition, in the end.
 
 # Settings, and what they promise.
@@ -45,6 +48,31 @@ DURABILITIES: Final[Mapping[str, tuple[dict[str, str], Promise]]] = {
     "lazy": ({}, Promise(acknowledged_stays=False, read_stays=False)),
 }
 PASSING: Final = ("passing-0", "passing-1")
+
+# What goes wrong, and how often beside the others.
+FAULTS: Final[Mapping[str, int]] = {
+    "lose power": 2,
+    "lose power inside": 3,
+    "lose power when told": 4,
+    "kill": 3,
+    "stop": 1,
+    "fail sync": 2,
+    "fail directory sync": 1,
+    "fail write": 1,
+    "fill disk": 2,
+    "cut connections": 1,
+    "evict cache": 1,
+}
+
+
+class Plan(NamedTuple):
+    """What a run is about; less than everything for those who look for something."""
+
+    faults: Mapping[str, int] = FAULTS
+    durabilities: Sequence[str] = tuple(DURABILITIES)
+
+
+EVERYTHING: Final = Plan()
 
 
 class Outcome(NamedTuple):
@@ -70,13 +98,14 @@ class Outcome(NamedTuple):
 
 
 class CrashRun:
-    def __init__(self, seed: int, *, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, seed: int, *, plan: Plan = EVERYTHING, tell: Callable[[str], None] | None = None) -> None:
         """`tell` is given a line for everything that happens."""
         self.world = World(seed)
+        self._plan = plan
         self._tell = tell
         chance = self._chance = self.world.random
         settings = {
-            "log.retention.check.interval.ms": "1500",
+            "log.retention.check.interval.ms": str(chance.choice((1000, 8000))),
             "log.flush.offset.checkpoint.interval.ms": str(chance.choice((300, 2000, 60_000))),
             "log.index.interval.bytes": str(chance.choice((0, 100, 1000))),
             "log.segment.delete.delay.ms": str(chance.choice((0, 500, 60_000))),
@@ -90,7 +119,7 @@ class CrashRun:
         self.admin = Administrator(self.ledger)
         self.faults: Counter[str] = Counter()
         # Enough to get in each other's way; the more there are, the longer a restart takes.
-        self._lasting = chance.sample(list(DURABILITIES), 3)
+        self._lasting = chance.sample(list(plan.durabilities), min(LASTING_MAX, len(plan.durabilities)))
         self._producers: dict[Topic, list[Producer]] = {}
         self._consumers: dict[Topic, list[Consumer]] = {}
         self._is_over = False
@@ -104,13 +133,17 @@ class CrashRun:
         self._plan_faults()
         self._administrate_later()
         self._run_to(self.world.mono_us() + TROUBLE_US)
-        self._await(lambda: self.checker.acknowledged_count >= ACKNOWLEDGED_LEAST)
+        if not self._await(lambda: self.checker.acknowledged_count >= ACKNOWLEDGED_LEAST):
+            self.checker.found(Kind.STUCK, "node", f"{self.checker.acknowledged_count} batches were acknowledged")
         while self.faults.total() < FAULTS_LEAST:
             # A fault that was planned inside some operation may have waited for it in vain.
             self._await(lambda: self.machine.is_up)
             self._kill()
         self._put_right()
-        self._read_everything()
+        if self._await(lambda: self.machine.is_up):
+            self._read_everything()
+        else:
+            self.checker.found(Kind.STUCK, "node", "it does not start any more")
         return Outcome(
             seed=self.world.seed,
             trace_hash=self.world.trace_hash(),
@@ -130,7 +163,7 @@ class CrashRun:
         settings, promise = DURABILITIES[durability]
         chance = self._chance
         settings = {"internal.segment.bytes": str(chance.choice((1_500, 6_000, 50_000))), **settings}
-        if durability == "timed" or (name in PASSING and chance.random() < 0.5):
+        if chance.random() < EXPIRING:
             settings["retention.bytes"] = "5000"
             promise = promise._replace(expires=True)
 
@@ -181,7 +214,7 @@ class CrashRun:
             return
         chance, admin, done = self._chance, self.admin, self._administered
         lasting = admin.topics[chance.choice(self._lasting)]
-        match chance.randrange(6):
+        match chance.randrange(7):
             case 0 | 1 | 2:
                 name = chance.choice(PASSING)
                 if name in admin.topics or name in admin.unsure:
@@ -194,6 +227,8 @@ class CrashRun:
             case 4:
                 target = Target(lasting, chance.randrange(lasting.partitions))
                 admin.delete_records(target, chance.choice((None, chance.randrange(100), chance.randrange(300))), done)
+            case 5:
+                admin.look_at_configs(lasting, done)
             case _:
                 admin.list_topics(done)
 
@@ -216,21 +251,22 @@ class CrashRun:
     # --- Faults ----------------------------------------------------------------------------------------------
 
     def _plan_faults(self) -> None:
-        faults = (
-            *[self._lose_power] * 3,
-            *[self._lose_power_inside] * 3,
-            *[self._kill] * 3,
-            self._stop,
-            *[self._fail_sync] * 2,
-            self._fail_sync_of_directory,
-            self._fail_write,
-            *[self._fill_disk] * 2,
-            self._cut_connections,
-            self._evict,
-        )
-        for _ in range(self._chance.randint(FAULTS_LEAST, FAULTS_MOST)):
-            fault = self._chance.choice(faults)
-            self.world.after(self._chance.randrange(TROUBLE_US), partial(self._break, fault))
+        causes = {
+            "lose power": self._lose_power,
+            "lose power inside": self._lose_power_inside,
+            "lose power when told": self._lose_power_when_told,
+            "kill": self._kill,
+            "stop": self._stop,
+            "fail sync": self._fail_sync,
+            "fail directory sync": self._fail_sync_of_directory,
+            "fail write": self._fail_write,
+            "fill disk": self._fill_disk,
+            "cut connections": self._cut_connections,
+            "evict cache": self._evict,
+        }
+        names, weights = zip(*self._plan.faults.items(), strict=True)
+        for name in self._chance.choices(names, weights, k=self._chance.randint(FAULTS_LEAST, FAULTS_MOST)):
+            self.world.after(self._chance.randrange(TROUBLE_US), partial(self._break, causes[name]))
 
     def _break(self, fault: Callable[[], None]) -> None:
         if self._is_over:
@@ -244,15 +280,27 @@ class CrashRun:
         self.faults[fault] += 1
         self._told(f"fault: {fault}", {})
 
-    def _lose_power(self) -> None:
+    def _lose_power(self, survival: Survival | None = None) -> None:
         self._count("power lost")
-        (survival,) = self._chance.choices(list(Survival), SURVIVAL_WEIGHTS)
-        self.machine.lose_power(survival)
+        (by_chance,) = self._chance.choices(list(Survival), SURVIVAL_WEIGHTS)
+        self.machine.lose_power(survival or by_chance)
 
     def _lose_power_inside(self) -> None:
-        """In the middle of some operation of the disk that is to come."""
-        disk = self.machine.disk
-        disk.lose_power_at(disk.changes + self._chance.randrange(60))
+        """In the middle of some operation of the disk that is to come, of a frequent kind or a rare one."""
+        operation = self._chance.choice(CHANGES)
+        self.machine.disk.lose_power_near(operation, changes=self._chance.choice((0, 1, 2, 3, 5, 10, 60)))
+
+    def _lose_power_when_told(self) -> None:
+        """The moment a client is told something, and all at once: what was told too early is lost now or never."""
+        counted = self._chance.choice(("acknowledged_count", "served_count"))
+        known: int = getattr(self.checker, counted)
+
+        def look() -> None:
+            if getattr(self.checker, counted) > known and self.machine.is_up:
+                self.machine.on_delivered = _nothing
+                self._lose_power(Survival.NOTHING)
+
+        self.machine.on_delivered = look
 
     def _kill(self) -> None:
         self._count("kill")
@@ -319,6 +367,7 @@ class CrashRun:
     def _put_right(self) -> None:
         """Nothing breaks any more; whoever has something unanswered gets it answered."""
         self._is_over = True
+        self.machine.on_delivered = _nothing
         self.machine.disk.capacity_bytes = None
         if self.machine.node is not None:
             # A new process, so that what was ordered to fail does not, and what went offline is back.
@@ -379,8 +428,12 @@ class CrashRun:
             self._tell(f"{self.world.mono_us() / SECOND_US:9.4f} {event} {words}")
 
 
-def run_seed(seed: int) -> Outcome:
-    return CrashRun(seed).run()
+def _nothing() -> None:
+    pass
+
+
+def run_seed(seed: int, plan: Plan = EVERYTHING) -> Outcome:
+    return CrashRun(seed, plan=plan).run()
 
 
 def main(argument: str) -> None:

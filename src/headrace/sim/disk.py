@@ -214,6 +214,7 @@ class SimDisk:
         # Counted when first asked for, and kept while nothing but appends happens.
         self.used_bytes: int | None = None
         self._power_lost_at: int | None = None
+        self._power_lost_near: tuple[Operation, int] | None = None
         self._off = False
         self._faults: dict[Operation, list[_Fault]] = {operation: [] for operation in Operation}
         self.tree = Tree()
@@ -343,6 +344,14 @@ class SimDisk:
         assert change >= self.changes
         self._power_lost_at = change
 
+    def lose_power_near(self, operation: Operation, *, changes: int) -> None:
+        """Raise `PowerLost` so many changes behind the next operation of a kind; instead of it where that is none.
+
+        Most operations are appends and syncs: a moment chosen among all of them hardly ever meets a rename.
+        """
+        assert operation is not Operation.READ
+        self._power_lost_near = operation, changes
+
     def evict(self) -> None:
         """Leave nothing in the page cache but what is dirty."""
         for _, node in self.tree.walk():
@@ -399,6 +408,9 @@ class SimDisk:
         """Count an operation; it may end in the error that was ordered for it, or in the dark."""
         self.check_power()
         if operation is not Operation.READ:
+            if self._power_lost_near is not None and operation is self._power_lost_near[0]:
+                self._power_lost_at = self.changes + self._power_lost_near[1]
+                self._power_lost_near = None
             if self.changes == self._power_lost_at:
                 self._off = True
                 raise PowerLost

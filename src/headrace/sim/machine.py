@@ -62,6 +62,8 @@ class Machine:
         self.starts = 0
         # Told of every end of a process, with the node if it had come so far; whether the power failed with it.
         self.on_end: Callable[[Node | None, bool], None] = lambda node, power_lost: None
+        # Told of every answer, once its client has seen it.
+        self.on_delivered: Callable[[], None] = lambda: None
         self._told = told
         self._timers: NodeTimers | None = None
         self._connections: dict[Connection, None] = {}
@@ -214,6 +216,7 @@ class Connection:
                 answered(None)
             else:
                 answered(data)
+                self._machine.on_delivered()
         else:
             answered(None)
 
