@@ -26,6 +26,8 @@ class Broker:
         self.met_ms = time.time() * 1000
         self.connection = Connection(self.host, self.port)
         self.topic_names: dict[uuid.UUID, str] = {}
+        # The leader epochs of the topics that a comparison is about, in their order, where it is about any.
+        self.epochs: tuple[int, ...] = ()
         described = self.connection.call("DescribeCluster", 0, {})
         self.cluster_id: str = described["cluster_id"]
         self.node_id: int = described["brokers"][0]["broker_id"]
@@ -49,6 +51,13 @@ class Broker:
             if answer["topics"][0]["error_code"] == 0:
                 self.topic_names[topic_id] = answer["topics"][0]["name"]
         return self.topic_names.get(topic_id)
+
+    def find_leader_epoch(self, topic: str) -> int:
+        """The same for all partitions of a topic, as far as crashes made it."""
+        answer = self.connection.call("Metadata", 12, {"topics": [{"name": topic}], "allow_auto_topic_creation": False})
+        (epoch,) = {partition["leader_epoch"] for partition in answer["topics"][0]["partitions"]}
+        assert isinstance(epoch, int)
+        return epoch
 
     def create_topics(self, topics: Mapping[str, Topic]) -> None:
         """Create, and wait until every partition can be written and read."""

@@ -35,6 +35,7 @@ _IDENTITY = (
     "log_dir",
 )
 _NODE_FIELDS = {"node_id", "broker_id", "leader_id", "controller_id", "replica_nodes", "isr_nodes", "replicas", "isr"}
+_EPOCH_FIELDS = {"leader_epoch", "epoch"}
 _BYTES_OF_DISK = {"total_bytes", "usable_bytes"}
 _CLOCK_SLACK_MS = 2_000
 # Groups and transactions make these when first used; when that is does not matter here.
@@ -122,6 +123,8 @@ class Symbols:
             return "$port"
         if name in _BYTES_OF_DISK and value > 0:
             return "$positive"
+        if name in _EPOCH_FIELDS and value in self._broker.epochs:
+            return f"$epoch{self._broker.epochs.index(value)}"
         if name == "finalized_features_epoch" and value >= 0:
             return "$epoch"
         if ("timestamp" in name or "append_time" in name) and self._is_recent(value):

@@ -89,6 +89,7 @@ class FakeBroker:
     def __init__(self, *, port: int = 9092, topics: dict[uuid.UUID, str] | None = None) -> None:
         self.host, self.port, self.node_id = "127.0.0.1", port, 1
         self.cluster_id, self.data_dir, self.met_ms = "cluster", "/data", BASE_TIMESTAMP_MS + 10_000
+        self.epochs: tuple[int, ...] = ()
         self._topics = topics or {}
 
     def find_topic_name(self, topic_id: uuid.UUID) -> str | None:

@@ -201,12 +201,14 @@ fetched_partitions = st.tuples(
     error=st.integers(-1, 100),
     session_id=st.integers(0, 1 << 30),
     topics=st.lists(st.tuples(topic_keys, st.lists(fetched_partitions, max_size=3)), max_size=3),
+    leaders=st.lists(st.tuples(st.integers(0, 1 << 30), st.text(max_size=200), st.integers(0, 65_535)), max_size=3),
 )
 def test_fetch_responses(
     version: int,
     error: int,
     session_id: int,
     topics: list[tuple[bytes, list[tuple[fetch.PartitionData, bytes]]]],
+    leaders: list[tuple[int, str, int]],
 ) -> None:
     by_id = version >= fetch.TOPIC_IDS_SINCE
     parts = [fetch.encode_fetch_head(version, error=error, session_id=session_id, topic_count=len(topics))]
@@ -227,8 +229,10 @@ def test_fetch_responses(
                 "partitions": [fetched_value(data, records) for data, records in partitions],
             }
         )
-    parts.append(fetch.encode_fetch_tail(version))
+    parts.append(fetch.encode_fetch_tail(version, leaders))
     value = {"error_code": error, "session_id": session_id, "responses": responses}
+    if version >= fetch.ENDPOINTS_SINCE:
+        value["node_endpoints"] = [{"node_id": node, "host": host, "port": port} for node, host, port in leaders]
     assert b"".join(parts).hex() == FETCH.response.encode(value, version).hex()
 
 

@@ -140,8 +140,7 @@ class Entry:
 
 def _divergence(partition: Partition, asked: FetchPartition) -> tuple[int, int] | None:
     """KIP-320: a reader whose last epoch ended before its offset has read what was taken back."""
-    log = partition.log
-    epoch, end_offset = log.epochs.end_offset(asked.last_fetched_epoch, log_end_offset=log.end_offset)
+    epoch, end_offset = partition.end_of_epoch(asked.last_fetched_epoch)
     if epoch < 0 or end_offset < 0:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:

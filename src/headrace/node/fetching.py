@@ -18,6 +18,7 @@ from headrace.node.fetch_sessions import FetchSession
 from headrace.node.later import Later
 from headrace.ports import Cancel
 from headrace.protocol.fetch import (
+    ENDPOINTS_SINCE,
     NO_SESSION,
     TOPIC_IDS_SINCE,
     FetchRequest,
@@ -39,6 +40,8 @@ _FETCH_BYTES: Final = 2048
 _ENTRY_BYTES: Final = 512
 
 Evaluated = list[tuple[Entry, PartitionData, Span | None]]
+# Id, host and port.
+Leader = tuple[int, str, int]
 
 
 class Fetch:
@@ -54,6 +57,7 @@ class Fetch:
         "_is_full",
         "_is_woken",
         "_later",
+        "_leader",
         "_node",
         "_request",
         "_session",
@@ -66,12 +70,14 @@ class Fetch:
         request: FetchRequest,
         version: int,
         *,
+        leader: Leader,
         session: FetchSession | None,
         entries: Collection[Entry],
         is_full: bool,
     ) -> None:
-        """`entries` are those of the session, where there is one."""
+        """`entries` are those of the session, where there is one; `leader` is this node as the reader can reach it."""
         self._node = node
+        self._leader = leader
         self._request = request
         self._version = version
         self._by_id = version >= TOPIC_IDS_SINCE
@@ -148,7 +154,7 @@ class Fetch:
         """Encode, leaving out what an incremental reader knows already."""
         session = self._session
         if session is None:
-            return encode_answer(found, self._version, session_id=NO_SESSION)
+            return encode_answer(found, self._version, session_id=NO_SESSION, leader=self._leader)
         told = []
         for item in found:
             entry, data, _ = item
@@ -156,7 +162,7 @@ class Fetch:
                 told.append(item)
             if entry.has_told_all(data):
                 session.dirty.pop(entry, None)
-        return encode_answer(told, self._version, session_id=session.id)
+        return encode_answer(told, self._version, session_id=session.id, leader=self._leader)
 
     # --- Waiting ---------------------------------------------------------------------------------------------
 
@@ -213,8 +219,11 @@ class Fetch:
         later.resolve(self._answer(found))
 
 
-def encode_answer(found: Evaluated, version: int, *, session_id: int, error: int = 0) -> Answer:
+def encode_answer(
+    found: Evaluated, version: int, *, session_id: int, error: int = 0, leader: Leader | None = None
+) -> Answer:
     """Neighbouring partitions of one topic share a topic's place in the answer."""
+    leaders: set[Leader] = set()
     groups: list[tuple[bytes, Evaluated]] = []
     for item in found:
         if not groups or groups[-1][0] != item[0].topic_key:
@@ -236,9 +245,15 @@ def encode_answer(found: Evaluated, version: int, *, session_id: int, error: int
                 partition = entry.partition
                 assert partition is not None
                 partition.topic.traffic.bytes_out(span[2])
+            elif data.leader is not None:
+                # As in Kafka, who leads is told only where it can be told where that is (KIP-951).
+                if leader is not None and version >= ENDPOINTS_SINCE:
+                    leaders.add(leader)
+                else:
+                    data = data._replace(leader=None)
             text.append(encode_partition_tail(version, data))
         text.append(encode_topic_tail(version))
-    text.append(encode_fetch_tail(version))
+    text.append(encode_fetch_tail(version, tuple(leaders)))
     joined = b"".join(text)
     if joined:
         parts.append(joined)

@@ -12,6 +12,7 @@ from headrace.errors import ApiError, ErrorCode
 from headrace.ids import TopicId, TopicName, parse_topic_id, topic_id_text
 from headrace.node.configs import TopicConfig
 from headrace.node.statistics import TopicTraffic
+from headrace.storage.epochs import UNDEFINED_EPOCH
 from headrace.storage.log import PartitionLog
 
 TOPICS: Final = "topics/"
@@ -73,6 +74,18 @@ class Partition:
         if current_leader_epoch < self.leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch not above this one, and the offset where it ended; both -1 where nobody can know."""
+        log = self.log
+        if epoch == self.leader_epoch:
+            return epoch, log.end_offset
+        written = log.epochs.latest
+        if written < epoch < self.leader_epoch:
+            # It wrote nothing, and so did the present one, which begins where the log ends.
+            return (epoch if written == UNDEFINED_EPOCH else written), log.end_offset
+        return log.epochs.end_offset(epoch, log_end_offset=log.end_offset)
 
 
 def _ignore() -> None:

@@ -5,6 +5,7 @@ the page cache without ever seeing them.
 """
 
 import struct
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -16,6 +17,7 @@ VERSION_MIN: Final = 4
 VERSION_MAX: Final = 18
 FLEXIBLE_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
+ENDPOINTS_SINCE: Final = 16
 
 CONSUMER: Final = -1
 NO_EPOCH: Final = -1
@@ -38,6 +40,7 @@ _ANSWER_4: Final = Struct(">ihqq")
 _ANSWER_5: Final = Struct(">ihqqq")
 _ABORTED: Final = Struct(">qq")
 _LEADER: Final = Struct(">ii")
+_NO_RACK: Final = b"\0\0"  # And no further fields.
 _EPOCH_END: Final = Struct(">iq")
 _SESSION_ANSWER: Final = Struct(">ihi")  # Throttle, error, session.
 
@@ -257,5 +260,13 @@ def encode_topic_tail(version: int) -> bytes:
     return b"\0" if version >= FLEXIBLE_SINCE else b""
 
 
-def encode_fetch_tail(version: int) -> bytes:
-    return b"\0" if version >= FLEXIBLE_SINCE else b""
+def encode_fetch_tail(version: int, leaders: Sequence[tuple[int, str, int]] = ()) -> bytes:
+    """Everything behind the last topic; `leaders` are id, host and port of those whom partitions name."""
+    if not leaders or version < ENDPOINTS_SINCE:
+        return b"\0" if version >= FLEXIBLE_SINCE else b""
+    nodes = [varint(len(leaders) + 1)]
+    for node_id, host, port in leaders:
+        name = host.encode()
+        nodes += [_INT32.pack(node_id), varint(len(name) + 1), name, _INT32.pack(port), _NO_RACK]
+    encoded = b"".join(nodes)
+    return b"\x01\x00" + varint(len(encoded)) + encoded

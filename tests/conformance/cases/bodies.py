@@ -130,19 +130,20 @@ def fill_shared_topics(broker: Broker) -> None:
         batch(1, codec="zstd", base_timestamp_ms=BASE_TIMESTAMP_MS + 2001),
     ]
     large = [batch(10, value_bytes=1000, base_timestamp_ms=BASE_TIMESTAMP_MS + index) for index in range(4)]
-    _append(broker, DATA, 0, data)
-    _append(broker, DATA, 1, [batch(3), batch(3), batch(3)])
-    _append(broker, LARGE, 0, large)
-    _append(broker, LARGE, 1, large)
-    _append(broker, STAMPED, 0, [batch(2)])
+    append(broker, DATA, 0, data)
+    append(broker, DATA, 1, [batch(3), batch(3), batch(3)])
+    append(broker, LARGE, 0, large)
+    append(broker, LARGE, 1, large)
+    append(broker, STAMPED, 0, [batch(2)])
     time.sleep(0.005)  # The second batch must have the later stamp.
-    _append(broker, STAMPED, 0, [batch(2, codec="gzip")])
+    append(broker, STAMPED, 0, [batch(2, codec="gzip")])
     cut = {"name": DATA, "partitions": [{"partition_index": 1, "offset": 4}]}
     answer = broker.connection.call("DeleteRecords", 2, {"topics": [cut], "timeout_ms": 5000})
     assert answer["topics"][0]["partitions"][0]["low_watermark"] == 4, answer
 
 
-def _append(broker: Broker, topic: str, partition: int, batches: Sequence[bytes]) -> None:
+def append(broker: Broker, topic: str, partition: int, batches: Sequence[bytes]) -> None:
+    """Write, where nothing is to be compared."""
     for one in batches:
         body = {"acks": -1, "timeout_ms": 5000, "topic_data": [produced_topic(topic, {partition: one}, topic_id=NO_ID)]}
         answer = broker.connection.call("Produce", 9, body)

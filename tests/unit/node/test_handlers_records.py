@@ -7,7 +7,8 @@ import pytest
 from headrace.errors import ErrorCode, ProtocolError
 from headrace.protocol.compression import Codec
 from headrace.protocol.records import Record, decode_records, encode_batch
-from tests.unit.node.driven_node import TIMESTAMP_MS, DrivenNode, Message
+from headrace.sim.disk import Survival
+from tests.unit.node.driven_node import ENDPOINT, TIMESTAMP_MS, DrivenNode, Message
 
 UNKNOWN_ID = bytes(range(16))
 
@@ -137,6 +138,37 @@ class TestFetch:
         answer = node.ask("Fetch", version, max_wait_ms=0, topics=[{**named, "partitions": [asked]}], **replica)
         (one,) = told(answer)
         assert (one["error_code"], one["records"]) == (code, b"")
+
+    @pytest.mark.parametrize("version", [12, 15, 16, 18])
+    def test_who_knows_an_old_epoch_is_told_the_leader_where_it_can_be_told_the_way_there(
+        self, node: DrivenNode, version: int
+    ) -> None:
+        node.crash(Survival.EVERYTHING)
+        named = {"topic": "there"} if version < 13 else {"topic_id": node.metadata("there")[0]["topic_id"]}
+        asked = {"partition": 0, "fetch_offset": 2, "current_leader_epoch": 0, "partition_max_bytes": 1 << 20}
+        answer = node.ask("Fetch", version, max_wait_ms=0, topics=[{**named, "partitions": [asked]}])
+        (one,) = told(answer)
+        assert one["error_code"] == ErrorCode.FENCED_LEADER_EPOCH
+        if version < 16:
+            assert one["current_leader"] == {"leader_id": -1, "leader_epoch": -1}
+        else:
+            assert one["current_leader"] == {"leader_id": 1, "leader_epoch": 1}
+            assert answer["node_endpoints"] == [
+                {"node_id": 1, "host": ENDPOINT.host, "port": ENDPOINT.port, "rack": None}
+            ]
+
+    @pytest.mark.parametrize(("survival", "end_offset"), [(Survival.EVERYTHING, 3), (Survival.NOTHING, 0)])
+    def test_who_read_further_than_an_epoch_wrote_is_told_where_it_ended(
+        self, survival: Survival, end_offset: int
+    ) -> None:
+        """Also where the present epoch wrote nothing, and where nothing at all is left."""
+        node = DrivenNode()
+        node.create("there")
+        node.produce("there", 0, 1, 2)
+        node.crash(survival)
+        (one,) = told(fetch(node, {"partition": 0, "fetch_offset": 4, "last_fetched_epoch": 0}))
+        assert one["error_code"] == 0
+        assert one["diverging_epoch"] == {"epoch": 0, "end_offset": end_offset}
 
     def test_a_session_may_begin_with_nothing(self, node: DrivenNode) -> None:
         opened = node.ask("Fetch", 12, max_wait_ms=0, session_epoch=0, topics=[])

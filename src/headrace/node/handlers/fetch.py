@@ -31,7 +31,17 @@ def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> An
     except ApiError as error:
         return encode_answer([], version, session_id=wire.NO_SESSION, error=error.code)
     entries = asked_entries(request) if session is None else session.entries
-    return Fetch(node, request, version, session=session, entries=entries.values(), is_full=is_full).begin()
+    host, port = node.endpoints[call.client.listener]
+    fetch = Fetch(
+        node,
+        request,
+        version,
+        leader=(node.id, host, port),
+        session=session,
+        entries=entries.values(),
+        is_full=is_full,
+    )
+    return fetch.begin()
 
 
 def _open_session(node: "Node", request: wire.FetchRequest, version: int) -> FetchSession | None:

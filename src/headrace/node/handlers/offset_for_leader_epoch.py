@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import ApiError, ErrorCode
 from headrace.node.apis import Api, Call, Message
-from headrace.node.topics import Partition
 from headrace.protocol.messages import offset_for_leader_epoch as messages
 from headrace.storage.epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET
 
@@ -25,7 +24,9 @@ def handle(node: "Node", request: Message, call: Call) -> Message:
         try:
             partition = node.topics.partition(name, asked["partition"])
             partition.check_epoch(asked["current_leader_epoch"])
-            epoch, end_offset = _end_of(partition, asked["leader_epoch"])
+            if partition.log.offline is not None:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+            epoch, end_offset = partition.end_of_epoch(asked["leader_epoch"])
         except ApiError as error:
             code = error.code
         return {
@@ -41,20 +42,6 @@ def handle(node: "Node", request: Message, call: Call) -> Message:
             for topic in request["topics"]
         ]
     }
-
-
-def _end_of(partition: Partition, epoch: int) -> tuple[int, int]:
-    """The largest epoch not above the one asked for, and where it ends."""
-    log = partition.log
-    if log.offline is not None:
-        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-    if epoch == partition.leader_epoch:
-        return epoch, log.end_offset
-    written = log.epochs.latest
-    if written < epoch < partition.leader_epoch:
-        # It wrote nothing, and so did the present one, which begins where the log ends.
-        return (epoch if written == UNDEFINED_EPOCH else written), log.end_offset
-    return log.epochs.end_offset(epoch, log_end_offset=log.end_offset)
 
 
 API = Api(messages.API, 2, 4, handle)
