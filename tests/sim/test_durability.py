@@ -227,6 +227,20 @@ def test_a_full_disk_refuses_and_then_takes_again() -> None:
     assert stage.visible() == 3
 
 
+def test_what_retention_takes_from_a_full_disk_leaves_no_hole_if_the_power_fails() -> None:
+    """Where there is no room to write down where the log starts, the names of its files must say it."""
+    stage = Stage({"internal.segment.bytes": "100", "retention.bytes": "150", **EVERY_BATCH})
+    stage.write()
+    stage.disk.capacity_bytes = 0
+    stage.node.delete_expired()
+    start = stage.log.start_offset
+    assert start > 1, "several segments"
+    assert "start offsets not written" in [event for event, _ in stage.told.events]
+    stage.disk.capacity_bytes = None
+    stage.crash(Survival.NOTHING)
+    assert (stage.log.start_offset, stage.log.end_offset) == (start, WRITTEN)
+
+
 def test_topics_and_settings_are_durable_once_acknowledged() -> None:
     stage = Stage(EVERY_BATCH)
     stage.create("second", flush_messages="1")
