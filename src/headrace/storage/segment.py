@@ -168,7 +168,7 @@ class Segment:
         log = self.log
         unpack = _STEP.unpack_from
         position, following = self.offsets.around(offset - self.base_offset)
-        if 0 <= following < end:
+        if 0 <= following <= end - _STEP.size:
             # Whoever reads on where a span ended is there already: spans end where the index knows a batch to begin.
             base_offset, length, magic, _ = unpack(log.read(following, _STEP.size))
             if base_offset <= offset and magic == MAGIC and length >= _LENGTH_MIN:

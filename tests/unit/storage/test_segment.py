@@ -73,6 +73,28 @@ def test_nothing_is_located_beyond_the_limit() -> None:
         assert segment.locate(offset, end=position + len(data)) == (position, len(data))
 
 
+def test_a_log_that_ends_before_its_index_does_is_noticed_or_located_right() -> None:
+    """Cut at any byte, as a medium may, it must not fail in a way that nobody expects."""
+    segment, batches = make(count=12)
+    segment.seal()
+    segment.write_indexes()
+    size = segment.size
+    assert isinstance(segment._disk, SimDisk)
+    noticed = 0
+    for cut_bytes in range(size):
+        disk = segment._disk.copy()
+        disk.cut(segment.log.path, cut_bytes)
+        cut = Segment(disk, "t-0", BASE, created_ms=NOW_MS)
+        for position, data in placed(batches):
+            try:
+                found = cut.locate(parse_header(data).base_offset, end=cut_bytes)
+            except CorruptBatch:
+                noticed += 1
+            else:
+                assert found in (None, (position, len(data)))
+    assert noticed
+
+
 def test_a_position_where_no_batch_begins_is_noticed() -> None:
     segment, batches = make()
     disk = segment._disk
