@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from headrace.errors import DiskFull
+from headrace.ids import TopicName, TopicPartition
 from headrace.node.later import Later
 from headrace.protocol.batch import whole_batches
 from headrace.protocol.records import Record, encode_batch
@@ -97,6 +99,16 @@ def test_power_loss_takes_what_the_system_had_not_written_by_itself(acks: int) -
     stage.write(acks=acks)
     stage.crash(Survival.NOTHING)
     assert stage.log.end_offset == 0
+
+
+def test_power_loss_leaves_what_is_in_a_sealed_segment() -> None:
+    stage = Stage({"internal.segment.bytes": "200"})
+    stage.write()
+    *_, before_last, last = stage.log.segments
+    assert before_last.size > 0
+    stage.pass_ms(100)  # Sealing begins a sync.
+    stage.crash(Survival.NOTHING)
+    assert stage.log.end_offset >= last.base_offset > 0
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -200,15 +212,40 @@ def test_a_retry_after_a_kill_waits_for_the_flush_like_any_other() -> None:
     assert stage.log.end_offset == 1
 
 
+def test_a_producer_learns_that_acknowledged_batches_are_gone_if_anything_of_it_is_left() -> None:
+    for flushed, code in ((2, 45), (0, 0)):  # OUT_OF_ORDER_SEQUENCE_NUMBER; one who is forgotten may begin anywhere.
+        stage = Stage(DEFAULT)
+        for number in range(4):
+            if number == flushed:
+                stage.node.data.logs[TopicPartition(TopicName(TOPIC), 0)].flush_then(flushed, lambda error: None)
+                stage.pass_ms(100)
+            stage.send_batch(number, producer_id=5, producer_epoch=0, base_sequence=number)
+        stage.crash(Survival.NOTHING)
+        assert stage.log.end_offset == flushed
+        answer = stage.send_batch(4, producer_id=5, producer_epoch=0, base_sequence=4)
+        (told,) = stage.receive("Produce", 9, answer)["responses"][0]["partition_responses"]
+        assert told["error_code"] == code
+
+
+def test_without_idempotence_a_retry_is_written_again() -> None:
+    stage = Stage(EVERY_BATCH)
+    stage.send_batch(0)
+    stage.kill()
+    stage.write(count=1)
+    assert stage.log.end_offset == 2
+
+
 @pytest.mark.parametrize("acks", [1, -1])
 def test_a_failed_sync_is_told_and_never_acknowledged(acks: int) -> None:
     stage = Stage(EVERY_BATCH)
+    stage.create("other", flush_messages="1")
     stage.write(count=2)
     stage.disk.fail(Operation.SYNC, path_end=".log")
     for number in (2, 3):
         answer = stage.receive("Produce", 9, stage.send_batch(number, acks=acks))
         (told,) = answer["responses"][0]["partition_responses"]
         assert told["error_code"] == 56, "KAFKA_STORAGE_ERROR, and so until the next start"
+    stage.produce("other")
     stage.kill()
     stage.write(count=2, first=4)
     stage.crash(Survival.NOTHING)
@@ -227,6 +264,21 @@ def test_a_full_disk_refuses_and_then_takes_again() -> None:
     assert stage.visible() == 3
 
 
+def test_a_start_without_room_fails_aloud_and_succeeds_with_a_little() -> None:
+    stage = Stage(EVERY_BATCH)
+    stage.write()
+    stage.timers.end()
+    stage.disk = stage.disk.kill()
+    stage.disk.capacity_bytes = 1
+    with pytest.raises(DiskFull, match="No space left"):
+        stage._start()
+    stage.timers.end()
+    stage.disk = stage.disk.kill()
+    stage.disk.capacity_bytes = (1 << 50) - stage.disk.free_bytes() + 2000
+    stage._start()
+    assert stage.visible() == WRITTEN
+
+
 def test_what_retention_takes_from_a_full_disk_leaves_no_hole_if_the_power_fails() -> None:
     """Where there is no room to write down where the log starts, the names of its files must say it."""
     stage = Stage({"internal.segment.bytes": "100", "retention.bytes": "150", **EVERY_BATCH})
@@ -243,9 +295,15 @@ def test_what_retention_takes_from_a_full_disk_leaves_no_hole_if_the_power_fails
 
 def test_topics_and_settings_are_durable_once_acknowledged() -> None:
     stage = Stage(EVERY_BATCH)
-    stage.create("second", flush_messages="1")
+    topic_id = stage.create("second", flush_messages="1")
+    change = {"name": "retention.ms", "config_operation": 0, "value": "4711"}
+    resource = {"resource_type": 2, "resource_name": "second", "configs": [change]}
+    (answer,) = stage.ask("IncrementalAlterConfigs", 1, resources=[resource])["responses"]
+    assert answer["error_code"] == 0
     stage.crash(Survival.NOTHING)
-    assert {topic.name for topic in stage.node.topics} == {TOPIC, "second"}
+    assert {topic.name: topic.id for topic in stage.node.topics}["second"] == topic_id
+    configs = stage.configs(2, "second")
+    assert (configs["flush.messages"]["value"], configs["retention.ms"]["value"]) == ("1", "4711")
     stage.ask("DeleteTopics", 5, topic_names=["second"], timeout_ms=1000)
     stage.crash(Survival.NOTHING)
     assert {topic.name for topic in stage.node.topics} == {TOPIC}

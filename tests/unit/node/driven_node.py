@@ -55,7 +55,9 @@ class DrivenNode:
             events=self.told,
         )
         self.node.endpoints[LISTENER] = ENDPOINT
-        assert isinstance(self.resolve(self.node.start()), Loaded)
+        loaded = self.resolve(self.node.start())
+        if not isinstance(loaded, Loaded):
+            raise loaded
 
     def restart(self) -> None:
         """Stop cleanly and start again."""
