@@ -170,8 +170,9 @@ class Segment:
         position, following = self.offsets.around(offset - self.base_offset)
         if 0 <= following <= end - _STEP.size:
             # Whoever reads on where a span ended is there already: spans end where the index knows a batch to begin.
-            base_offset, length, magic, _ = unpack(log.read(following, _STEP.size))
-            if base_offset <= offset and magic == MAGIC and length >= _LENGTH_MIN:
+            base_offset, length, magic, last_offset_delta = unpack(log.read(following, _STEP.size))
+            is_there = base_offset <= offset <= base_offset + last_offset_delta
+            if is_there and magic == MAGIC and length >= _LENGTH_MIN:
                 return following, length + LENGTH_END
         window_start = position
         window = log.read(position, _STEP_WINDOW_BYTES)

@@ -65,6 +65,16 @@ def test_every_offset_is_located_in_the_batch_that_reaches_it(gaps: bool) -> Non
         assert segment.locate(offset, end=segment.size) == expected
 
 
+def test_an_index_entry_is_believed_only_if_the_batch_agrees() -> None:
+    segment, batches = make(count=61)
+    last_position, last = list(placed(batches))[-1]
+    header = parse_header(last)
+    assert segment.offsets.around(header.last_offset - BASE)[0] < last_position
+    # As if offsets up to much later stood in the first batch.
+    segment.offsets.append(header.last_offset - BASE + 100, 0)
+    assert segment.locate(header.last_offset, segment.size) == (last_position, len(last))
+
+
 def test_nothing_is_located_beyond_the_limit() -> None:
     segment, batches = make()
     for position, data in placed(batches):
