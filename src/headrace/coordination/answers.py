@@ -1,7 +1,4 @@
-"""Responses in the shape that each API wants; who answers before a group is even looked at finds refusals here too.
-
-Error answers of JoinGroup and SyncGroup carry what Kafka's carry beside the code, which is as good as nothing.
-"""
+"""Responses in the shape that each API wants; who answers before a group is even looked at finds refusals here too."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -44,12 +41,7 @@ def _subscriptions(group: Group, protocol_name: str) -> list[Value]:
     ]
 
 
-def join_refused(code: ErrorCode, *, member_id: str = "") -> Value:
-    return {"error_code": code, "member_id": member_id}
-
-
-def join_disowned(caller: Caller, code: ErrorCode, *, member_id: str) -> Value:
-    """For a member that is none, or none any more: Kafka takes the name of the protocol back as well."""
+def join_refused(caller: Caller, code: ErrorCode, *, member_id: str = "") -> Value:
     protocol_name = None if caller.version >= _NULL_PROTOCOL_SINCE else ""
     return {"error_code": code, "member_id": member_id, "protocol_name": protocol_name}
 

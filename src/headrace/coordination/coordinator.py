@@ -49,7 +49,7 @@ from headrace.coordination.records import (
 from headrace.coordination.sessions import heartbeat, leave, session_is_over
 from headrace.coordination.settings import GroupSettings
 from headrace.coordination.storing import restored, stored
-from headrace.coordination.syncing import sync
+from headrace.coordination.syncing import check_sync, sync
 from headrace.errors import ErrorCode
 from headrace.ids import TopicPartition
 from headrace.protocol.schema import Value
@@ -87,7 +87,7 @@ class Coordinator:
         if code is ErrorCode.NONE and before is None and member_id != NEWCOMER:
             code = ErrorCode.UNKNOWN_MEMBER_ID
         if code is not ErrorCode.NONE:
-            return self._refusal(now, caller, answers.join_refused(code, member_id=member_id))
+            return self._refusal(now, caller, answers.join_refused(caller, code, member_id=member_id))
         group = Group(group_id=group_id, state_since_ms=now.wall_ms) if before is None else before
         decision = self._decision(now, group)
         join(decision, request, caller, settings=self._settings, fresh_uuid=self._fresh_uuid)
@@ -99,6 +99,9 @@ class Coordinator:
         return decision
 
     def decide_sync(self, request: Value, caller: Caller, now: Now) -> Decision:
+        code = check_sync(request, caller)
+        if code is not ErrorCode.NONE:
+            return self._refusal(now, caller, answers.refused(code))
         return self._decide_as_member(sync, request, caller, now)
 
     def decide_heartbeat(self, request: Value, caller: Caller, now: Now) -> Decision:
@@ -315,8 +318,8 @@ class Coordinator:
         for group in self._groups.values():
             group.moved_to(GroupState.DEAD, now_ms=now.wall_ms)
             for member in group.members.values():
-                if member.waiting_join is not None:
-                    decision.answer(member.waiting_join, answers.join_refused(code, member_id=member.member_id))
+                if (caller := member.waiting_join) is not None:
+                    decision.answer(caller, answers.join_refused(caller, code, member_id=member.member_id))
                 if member.waiting_sync is not None:
                     decision.answer(member.waiting_sync, answers.refused(code))
         return decision

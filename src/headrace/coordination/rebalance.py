@@ -144,7 +144,8 @@ def dismiss(decision: Decision, member_id: str) -> None:
     """Out of the group, joined or not; if it waits for something, it waits no longer."""
     member = decision.group.members.get(member_id)
     if member is not None and member.waiting_join is not None:
-        decision.answer(member.waiting_join, answers.join_refused(ErrorCode.UNKNOWN_MEMBER_ID))
+        waiting = member.waiting_join
+        decision.answer(waiting, answers.join_refused(waiting, ErrorCode.UNKNOWN_MEMBER_ID))
     if member is not None and member.waiting_sync is not None:
         decision.answer(member.waiting_sync, answers.refused(ErrorCode.UNKNOWN_MEMBER_ID))
     decision.cancel_timer(TimerKind.SESSION, member_id=member_id)

@@ -1,6 +1,7 @@
 """SyncGroup: the leader brings the assignment, everybody fetches their part; with it a generation is complete."""
 
 from dataclasses import replace
+from typing import Final
 
 from headrace.coordination import answers
 from headrace.coordination.decision import Decision, TimerKind
@@ -10,10 +11,20 @@ from headrace.coordination.storing import stored
 from headrace.errors import ErrorCode
 from headrace.protocol.schema import Value
 
+_PROTOCOL_REQUIRED_SINCE: Final = 5
+
+
+def check_sync(request: Value, caller: Caller) -> ErrorCode:
+    """What can be said before the group is looked at."""
+    is_told = request["protocol_type"] is not None and request["protocol_name"] is not None
+    if caller.version >= _PROTOCOL_REQUIRED_SINCE and not is_told:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE
+
 
 def sync(decision: Decision, request: Value, caller: Caller) -> None:
     group = decision.group
-    code = _check_sync(group, request)
+    code = _check_member(group, request)
     if code is not ErrorCode.NONE:
         decision.answer(caller, answers.refused(code))
         return
@@ -33,7 +44,7 @@ def sync(decision: Decision, request: Value, caller: Caller) -> None:
         _complete_generation(decision, {item["member_id"]: item["assignment"] for item in request["assignments"]})
 
 
-def _check_sync(group: Group, request: Value) -> ErrorCode:
+def _check_member(group: Group, request: Value) -> ErrorCode:
     code = group.check_member(request["member_id"], request["group_instance_id"])
     if code is not ErrorCode.NONE:
         return code

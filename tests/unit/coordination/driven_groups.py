@@ -49,9 +49,13 @@ class DrivenGroups:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.answers: dict[Ticket, Value] = {}
         self.asked: dict[Ticket, tuple[ApiMessages, int]] = {}
+        self.refused: set[Ticket] = set()  # What could not be written down; a node answers these itself.
         self.mono_us, self.wall_ms = 5_000_000, START_MS
         self._random = random.Random(seed)
         self._tickets = itertools.count()
+        self.syncs_at_once = True
+        self.durable = 0
+        self._unsent: list[tuple[Ticket, Value]] = []
         self._is_held = False
         self.disk_is_full = False
         self.coordinator = self._new_coordinator()
@@ -71,7 +75,7 @@ class DrivenGroups:
 
     @property
     def waiting(self) -> set[Ticket]:
-        return self.asked.keys() - self.answers.keys()
+        return self.asked.keys() - self.answers.keys() - self.refused
 
     # Asking
 
@@ -88,7 +92,8 @@ class DrivenGroups:
         ticket = Ticket(next(self._tickets))
         self.asked[ticket] = (api, version)
         caller = Caller(ticket, version, client_id, "/127.0.0.1")
-        self.submit(decide(request, caller, self.now))
+        if not self.submit(decide(request, caller, self.now)):
+            self.refused.add(ticket)
         if not self._is_held:
             self.run_due()
         return ticket
@@ -101,13 +106,23 @@ class DrivenGroups:
         self._is_held = False
         self.run_due()
 
-    def submit(self, decision: Decision) -> None:
+    def submit(self, decision: Decision) -> bool:
+        """Whether it could be done."""
         if self.disk_is_full and decision.records:
             self.coordinator.abandon(decision, self.now)
-            return
+            return False
         self.log += [encode_record(record) for record in decision.records]
         self.coordinator.enact(decision)
-        for ticket, response in decision.answers:
+        self._unsent += decision.answers
+        if self.syncs_at_once:
+            self.sync()
+        return True
+
+    def sync(self) -> None:
+        """All that was appended is durable. What was decided so far is answered."""
+        self.durable = len(self.log)
+        unsent, self._unsent = self._unsent, []
+        for ticket, response in unsent:
             assert ticket not in self.answers, "answered twice"
             api, version = self.asked[ticket]
             self.answers[ticket] = api.response.decode(api.response.encode(response, version), version)
@@ -146,7 +161,7 @@ class DrivenGroups:
         *,
         group_id: str = GROUP,
         instance_id: str | None = None,
-        version: int = 5,
+        version: int = 4,
         protocol_type: str | None = None,
         protocol_name: str | None = None,
     ) -> Ticket:
@@ -307,7 +322,9 @@ class DrivenGroups:
         return found
 
     def restart(self) -> None:
-        """The process is gone, and with it all connections: nobody is owed an answer any more."""
+        """The power fails: what is not durable is gone, and so are all connections; nobody is owed an answer."""
+        del self.log[self.durable :]
+        self._unsent.clear()
         for ticket in self.waiting:
             del self.asked[ticket]
         self.coordinator = self.replayed()

@@ -117,7 +117,7 @@ def test_a_later_record_of_a_group_replaces_an_earlier_one() -> None:
 
 
 def test_subscriptions_are_read_or_nobody_knows() -> None:
-    assert subscribed_topics([subscription("a", "b"), subscription("b", "c", user_data=b"x")]) == {"a", "b", "c"}
+    assert subscribed_topics([subscription("a", "b"), subscription("b", "c", user_data=b"x")]) == frozenset("abc")
     assert subscribed_topics([subscription()]) == frozenset()
     whole = subscription("topic")
     for size in range(len(whole)):

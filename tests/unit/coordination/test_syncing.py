@@ -1,5 +1,7 @@
 """SyncGroup, rule by rule."""
 
+from typing import Any
+
 import pytest
 
 from headrace.coordination.group import GroupState
@@ -12,7 +14,7 @@ def groups() -> DrivenGroups:
     return DrivenGroups()
 
 
-def join_together(groups: DrivenGroups, count: int, **how: int) -> list[str]:
+def join_together(groups: DrivenGroups, count: int, **how: Any) -> list[str]:
     ids = [groups.register(**how) for _ in range(count)]
     with groups.held():
         for member_id in ids:
@@ -28,7 +30,6 @@ def test_followers_wait_for_the_leader(groups: DrivenGroups) -> None:
     leads = groups.send_sync(leader, 1, {leader: b"1", second: b"2", third: b"3"})
     assert groups.answers[early]["assignment"] == b"2"
     assert groups.answers[leads]["assignment"] == b"1"
-    assert (groups.answers[leads]["protocol_type"], groups.answers[leads]["protocol_name"]) == ("consumer", "range")
     assert groups.group().state is GroupState.STABLE
     late = groups.send_sync(third, 1)
     assert groups.answers[late]["assignment"] == b"3"
@@ -73,16 +74,26 @@ def test_another_generation_is_illegal(groups: DrivenGroups, generation: int) ->
     ("claims", "code"),
     [
         ({"protocol_type": "consumer", "protocol_name": "range"}, ErrorCode.NONE),
-        ({"protocol_type": None, "protocol_name": None}, ErrorCode.NONE),
+        ({"protocol_type": None, "protocol_name": None}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": "consumer", "protocol_name": None}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": None, "protocol_name": "range"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"protocol_type": "connect", "protocol_name": "range"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"protocol_type": "consumer", "protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_who_believes_another_protocol_in_force_is_inconsistent(
-    groups: DrivenGroups, claims: dict[str, str | None], code: ErrorCode
+def test_from_version_5_members_say_which_protocol_they_believe_in_force_and_must_be_right(
+    groups: DrivenGroups, claims: dict[str, Any], code: ErrorCode
 ) -> None:
     (leader,) = join_together(groups, 1)
-    assert groups.answers[groups.send_sync(leader, 1, **claims)]["error_code"] == code  # type: ignore[arg-type]
+    response = groups.answers[groups.send_sync(leader, 1, version=5, **claims)]
+    assert response["error_code"] == code
+    told = (response["protocol_type"], response["protocol_name"])
+    assert told == (("consumer", "range") if code is ErrorCode.NONE else (None, None))
+
+
+def test_before_version_5_nobody_says_what_it_believes_to_be_in_force(groups: DrivenGroups) -> None:
+    (leader,) = join_together(groups, 1)
+    assert groups.answers[groups.send_sync(leader, 1, version=4)]["error_code"] == 0
 
 
 def test_while_others_join_there_is_nothing_to_sync(groups: DrivenGroups) -> None:
@@ -136,7 +147,7 @@ def test_an_assignment_that_cannot_be_written_down_is_not_given_out(groups: Driv
     leader, follower = join_together(groups, 2)
     waits = groups.send_sync(follower, 1)
     groups.disk_is_full = True
-    groups.send_sync(leader, 1, {leader: b"1", follower: b"2"})
+    assert groups.send_sync(leader, 1, {leader: b"1", follower: b"2"}) in groups.refused
     assert groups.group().state is GroupState.COMPLETING
     assert waits in groups.waiting
     # The leader is refused, joins again, hears the same as before and tries once more.
