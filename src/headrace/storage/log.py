@@ -266,9 +266,12 @@ class PartitionLog:
     def sync_targets(self) -> SyncTargets:
         with suppress(DiskFull):
             self._write_epochs()
-        targets: SyncTargets = [segment.log.sync_then for segment in self._segments.since(self.flushed_offset)]
-        # Only sealed segments: the indexes of the active one are rebuilt from it if they are lost.
         unsynced, self._unsynced = self._unsynced, []
+        # A sealed log once more, though its batches may be on disk: a write that failed for want of room was cut off
+        # again, and if a crash brought that back, the log would seem to end there.
+        written = dict.fromkeys((*unsynced, *self._segments.since(self.flushed_offset)))
+        targets: SyncTargets = [segment.log.sync_then for segment in written]
+        # Only sealed segments: the indexes of the active one are rebuilt from it if they are lost.
         for segment in unsynced:
             try:
                 targets.extend(file.sync_then for file in segment.write_indexes())

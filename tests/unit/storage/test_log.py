@@ -481,6 +481,23 @@ def test_what_follows_a_batch_that_found_no_room_waits_for_it() -> None:
     assert stage.append(first) == Duplicate(1, 1, -1)
 
 
+def test_half_a_batch_that_found_no_room_does_not_come_back_and_take_what_was_flushed_behind_it() -> None:
+    """It stands at the end of a segment of which everything else is on disk, and which is sealed then."""
+    stage = LogStage(segment_bytes=3 * ONE)
+    stage.fill(2)
+    stage.flush()
+    stage.disk.fail(Operation.APPEND, error=errno.ENOSPC)
+    with pytest.raises(DiskFull):
+        stage.append(batch(b"y"))
+    stage.append(batch(b"x" * 200))
+    assert bases(stage) == [0, 2]
+    assert stage.flush() is None
+    for seed in range(40):
+        disk = stage.disk.copy()
+        disk.world.random.seed(seed)
+        assert LogStage(disk.crash(), clean=False).log.end_offset == 3
+
+
 def test_a_roll_that_finds_no_room_leaves_nothing_behind() -> None:
     """A segment file left by a failed roll would hide what a smaller batch then adds to the old segment."""
     stage = LogStage(segment_bytes=3 * ONE)
