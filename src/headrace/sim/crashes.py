@@ -245,7 +245,7 @@ class CrashRun:
     def _administered(self) -> None:
         # What was just acknowledged is what is most easily lost.
         if self._chance.random() < 0.1 and self.machine.is_up and not self._is_over:
-            self._lose_power()
+            self._lose_power(Survival.NOTHING)
         self._administrate_later()
 
     # --- Faults ----------------------------------------------------------------------------------------------
