@@ -26,6 +26,8 @@ _ID_REQUIRED_SINCE: Final = 4
 _SKIP_ASSIGNMENT_SINCE: Final = 9
 # A client may call itself anything; with more of that in front, an id would not fit where ids are written.
 _NAME_CHARS_MAX: Final = 1_000
+# Asking for ids costs nothing, so somebody may do nothing else. Kafka has no such limit.
+_PENDING_JOINS_MAX: Final = 10_000
 
 
 def check_join(request: Value, settings: GroupSettings) -> ErrorCode:
@@ -78,12 +80,14 @@ def _let_in(decision: Decision, request: Value, caller: Caller, new_id: str, set
     instance_id = request["group_instance_id"]
     if instance_id is not None and (predecessor := group.instance(instance_id)) is not None:
         _succeed(decision, request, caller, predecessor, new_id, settings)
-    elif instance_id is None and caller.version >= _ID_REQUIRED_SINCE:
+    elif instance_id is not None or caller.version < _ID_REQUIRED_SINCE:
+        _add(decision, request, caller, new_id, settings)
+    elif len(group.pending_joins) >= _PENDING_JOINS_MAX:
+        decision.answer(caller, answers.join_refused(caller, ErrorCode.GROUP_MAX_SIZE_REACHED))
+    else:
         decision.group = replace(group, pending_joins=group.pending_joins | {new_id})
         decision.set_timer(TimerKind.SESSION, request["session_timeout_ms"], member_id=new_id)
         decision.answer(caller, answers.join_refused(caller, ErrorCode.MEMBER_ID_REQUIRED, member_id=new_id))
-    else:
-        _add(decision, request, caller, new_id, settings)
 
 
 def _add(decision: Decision, request: Value, caller: Caller, member_id: str, settings: GroupSettings) -> None:

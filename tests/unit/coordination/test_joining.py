@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.coordination import joining
 from headrace.coordination.group import GroupState
 from headrace.coordination.settings import GroupSettings
 from headrace.errors import ErrorCode
@@ -303,6 +304,14 @@ def test_a_full_group_takes_nobody_in() -> None:
     assert groups.join(instance_id="still")["error_code"] == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert groups.group().state is GroupState.STABLE
     assert groups.join(ids[1])["error_code"] == 0
+
+
+def test_ids_are_given_out_only_so_many(groups: DrivenGroups, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "_PENDING_JOINS_MAX", 3)
+    first, *_ = [groups.register() for _ in range(3)]
+    assert groups.join()["error_code"] == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert groups.join(first)["error_code"] == 0
+    groups.register()
 
 
 def test_of_too_many_that_were_given_an_id_the_first_to_join_are_in() -> None:
