@@ -64,7 +64,7 @@ def nothing(*arguments: object, **named: object) -> None:
 # Flushing.
 
 
-@bug(Kind.LOST_WRITE, first_seed=3)
+@bug(Kind.LOST_WRITE, first_seed=5)
 def acknowledge_before_the_sync_finishes(plant: Plant) -> None:
     flush_then = Flusher.flush_then
 
@@ -75,13 +75,13 @@ def acknowledge_before_the_sync_finishes(plant: Plant) -> None:
     plant(Flusher, "flush_then", acknowledge_at_once)
 
 
-@bug(Kind.LOST_WRITE)
+@bug(Kind.LOST_WRITE, first_seed=2)
 def capture_the_end_after_the_sync(plant: Plant) -> None:
     finish = Flusher._finish
     plant(Flusher, "_finish", lambda self, captured, failure: finish(self, self._log.end_place(), failure))
 
 
-@bug(Kind.LOST_WRITE)
+@bug(Kind.LOST_WRITE, first_seed=6)
 def skip_the_directory_sync_on_roll(plant: Plant) -> None:
     sync_targets = PartitionLog.sync_targets
 
@@ -99,7 +99,7 @@ def acknowledge_a_failed_sync(plant: Plant) -> None:
     plant(Flusher, "_finish", lambda self, captured, failure: finish(self, captured, None))
 
 
-@bug(Kind.LOST_WRITE, plan=only("kill", "lose power when told", topics=["flushed", "both"]), first_seed=12)
+@bug(Kind.LOST_WRITE, plan=only("kill", "lose power when told", topics=["flushed", "both"]), first_seed=11)
 def take_what_a_crash_left_for_flushed(plant: Plant) -> None:
     initialise = PartitionLog.__init__
 
@@ -109,7 +109,7 @@ def take_what_a_crash_left_for_flushed(plant: Plant) -> None:
     plant(PartitionLog, "__init__", all_flushed)
 
 
-@bug(Kind.LOST_WRITE, plan=only("fail sync", "kill", topics=["flushed", "both"]), first_seed=2)
+@bug(Kind.LOST_WRITE, plan=only("fail sync", "kill", topics=["flushed", "both"]), first_seed=7)
 def believe_the_page_cache_after_a_failed_sync(plant: Plant) -> None:
     plant(SimFile, "evict", nothing)
 
@@ -117,12 +117,12 @@ def believe_the_page_cache_after_a_failed_sync(plant: Plant) -> None:
 # Recovery.
 
 
-@bug(Kind.GAP, plan=only("lose power"), first_seed=10)
+@bug(Kind.GAP, plan=only("lose power"), first_seed=11)
 def write_the_recovery_point_ahead_of_the_sync(plant: Plant) -> None:
     plant(PartitionLog, "recovery_point", property(lambda self: self.end_offset))
 
 
-@bug(Kind.DELETED_UNASKED)
+@bug(Kind.DELETED_UNASKED, first_seed=1)
 def trust_an_index_that_was_never_synced(plant: Plant) -> None:
     sync_targets = PartitionLog.sync_targets
 
@@ -148,12 +148,12 @@ def refuse_to_start_where_the_tail_is_torn(plant: Plant) -> None:
     plant(loading, "_end_log_at", refuse)
 
 
-@bug(Kind.TORN, plan=only("lose power"), first_seed=2)
+@bug(Kind.TORN, plan=only("lose power"), first_seed=6)
 def take_a_torn_batch_for_a_whole_one(plant: Plant) -> None:
     plant(scan, "parse_whole_batch", parse_header)
 
 
-@bug(Kind.GAP, plan=only("lose power inside"), first_seed=7)
+@bug(Kind.GAP, plan=only("lose power inside"), first_seed=11)
 def keep_what_stands_behind_a_gap(plant: Plant) -> None:
     end_log_at = loading._end_log_at
 
@@ -175,7 +175,7 @@ def forget_to_raise_the_leader_epoch(plant: Plant) -> None:
     )
 
 
-@bug(Kind.DUPLICATE, Kind.FALSE_GAP)
+@bug(Kind.DUPLICATE, Kind.FALSE_GAP, first_seed=10)
 def believe_a_snapshot_that_is_older_than_the_log(plant: Plant) -> None:
     plant(loading, "_headers_since", lambda segments, offset: iter(()))
 
@@ -189,7 +189,7 @@ def serve_beyond_the_watermark(plant: Plant) -> None:
     plant(PartitionLog, "read", lambda self, offset, **how: read(self, offset, **{**how, "to_end": True}))
 
 
-@bug(Kind.READ_CHANGED, plan=only("lose power when told", topics=["shown", "both"]), first_seed=12)
+@bug(Kind.READ_CHANGED, plan=only("lose power when told", topics=["shown", "both"]), first_seed=5)
 def show_before_the_sync_finishes(plant: Plant) -> None:
     sync_targets = PartitionLog.sync_targets
 
@@ -201,12 +201,12 @@ def show_before_the_sync_finishes(plant: Plant) -> None:
     plant(PartitionLog, "sync_targets", show_at_once)
 
 
-@bug(Kind.DUPLICATE)
+@bug(Kind.DUPLICATE, first_seed=4)
 def skip_the_sequence_check(plant: Plant) -> None:
     plant(Producers, "check", nothing)
 
 
-@bug(Kind.REORDERED, plan=only("fill disk"))
+@bug(Kind.REORDERED, plan=only("fill disk"), first_seed=6)
 def accept_a_gap_in_a_sequence(plant: Plant) -> None:
     check = Producers.check
 
@@ -219,7 +219,7 @@ def accept_a_gap_in_a_sequence(plant: Plant) -> None:
     plant(Producers, "check", check_for_retries)
 
 
-@bug(Kind.REFUSED, first_seed=3)
+@bug(Kind.REFUSED, first_seed=2)
 def refuse_a_retry(plant: Plant) -> None:
     check = Producers.check
 
@@ -233,7 +233,7 @@ def refuse_a_retry(plant: Plant) -> None:
 # Topics, settings and records.
 
 
-@bug(Kind.TOPIC_LOST, Kind.TOPIC_IS_BACK, Kind.CONFIG_LOST, first_seed=6)
+@bug(Kind.TOPIC_LOST, Kind.TOPIC_IS_BACK, Kind.CONFIG_LOST, first_seed=9)
 def acknowledge_topics_and_settings_before_they_are_stored(plant: Plant) -> None:
     multi_then = LocalStore.multi_then
 
@@ -245,7 +245,7 @@ def acknowledge_topics_and_settings_before_they_are_stored(plant: Plant) -> None
     plant(LocalStore, "multi_then", acknowledge_at_once)
 
 
-@bug(Kind.PHANTOM, first_seed=3)
+@bug(Kind.PHANTOM, first_seed=4)
 def forget_a_deletion_before_the_folders_are_gone_for_good(plant: Plant) -> None:
     def free_at_once(self: Node, name: str, done: Callable[[], None]) -> None:
         self.store.multi_then([Delete(DELETING + name)], lambda error: done())
@@ -258,7 +258,7 @@ def answer_a_deletion_of_records_before_it_is_written(plant: Plant) -> None:
     plant(DataDirectory, "checkpoint_starts", nothing)
 
 
-@bug(Kind.WRONG_PLACE, plan=only("lose power inside", topics=["timed", "lazy", "flushed"]))
+@bug(Kind.WRONG_PLACE, plan=only("lose power inside", topics=["timed", "lazy", "flushed"]), first_seed=4)
 def delete_segments_before_the_start_is_written(plant: Plant) -> None:
     delete_expired = Node.delete_expired
 
