@@ -72,6 +72,7 @@ _FRAME: Final = Struct(">ii")
 _FRAME_TAGGED: Final = Struct(">iib")
 # About what a request takes once it is decoded: an item of a few bytes becomes a dict with its strings.
 _DECODED_BYTES_PER_BYTE: Final = 32
+PRODUCE_KEY: Final = 0
 API_VERSIONS_KEY: Final = 18
 # Stands for every version of ApiVersions that we do not know.
 API_VERSIONS_UNKNOWN: Final = -1

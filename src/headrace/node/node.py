@@ -15,6 +15,7 @@ from headrace.ids import NodeId, TopicName, TopicPartition
 from headrace.node.apis import (
     API_VERSIONS_KEY,
     API_VERSIONS_UNKNOWN,
+    PRODUCE_KEY,
     Answer,
     Api,
     Call,
@@ -24,6 +25,7 @@ from headrace.node.apis import (
     handle_message,
     unknown_api,
 )
+from headrace.node.appending import Gathered, write_gathered
 from headrace.node.catalogue import RETRY_US, Catalogue, Placed
 from headrace.node.configs import BrokerConfig
 from headrace.node.fetch_sessions import FetchSessions
@@ -109,6 +111,8 @@ class Node:
         self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots)
         self.collected = NodeStatistics(now_us=clock.mono_us())
         self.catalogue = Catalogue(self, open_partitions=self._open_partitions, free_name=self._free_name)
+        # Batches of the frames being taken that nobody waits for.
+        self.gathered: Gathered = {}
         self._woken: list[Fetch] = []
         self._producer_ids = range(0)
         self._is_checkpoint_due = False
@@ -188,7 +192,24 @@ class Node:
 
         The frame's memory is the caller's again on return.
         """
+        try:
+            return self.take(frame, client)
+        finally:
+            self.finish_frames()
+
+    def finish_frames(self) -> None:
+        """To be called behind the last frame taken, whatever became of them: before any other client's is taken.
+
+        ProtocolError: close the connection.
+        """
+        if self.gathered:
+            write_gathered(self, now_ms=self.clock.wall_ms())
+
+    def take(self, frame: memoryview, client: Client) -> Parts | Later[Parts] | None:
+        """As `handle`, for one of several frames of a client. Their memory must stay until `finish_frames`."""
         key, version, correlation_id, client_id, position = parse_request_header(frame)
+        if self.gathered and key != PRODUCE_KEY:
+            self.finish_frames()
         api = self.apis.get(key)
         if api is None:
             raise unknown_api(key, version)

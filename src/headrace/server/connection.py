@@ -36,6 +36,9 @@ _SLOT_BYTES: Final = 1024
 _TURN_US_MAX: Final = 5_000
 
 
+AnswerTo = Callable[[memoryview, Client], Parts | Later[Parts] | None]
+
+
 class _Slot:
     """The place of one answer in the order of requests."""
 
@@ -142,7 +145,7 @@ class Connection:
         if self._filled == self._frame_size:
             frame = view[: self._frame_size]
             try:
-                self._handle(frame)
+                self._handle(frame, self._shell.node.handle)
             finally:
                 frame.release()
                 self._release_input()
@@ -158,21 +161,25 @@ class Connection:
             self._head = b""
         position = 0
         pending, turn_end_us = self._pending, self._turn_us + _TURN_US_MAX
-        while end - position >= 4:
-            (size,) = _SIZE.unpack_from(view, position)
-            if not 0 < size <= self._frame_bytes_max:
-                raise ProtocolError(f"frame of {size} bytes; 1 to {self._frame_bytes_max} are accepted here")
-            start = position + 4
-            if start + size > end:
-                self._begin_frame(size, view[start:end])
-                position = end
-                break
-            if position and (self._ended_us > turn_end_us or len(pending) >= PENDING_MAX):
-                self._keep_backlog(view[position:end])
-                position = end
-                break
-            position = start + size
-            self._handle(view[start:position])
+        take = self._shell.node.take
+        try:
+            while end - position >= 4:
+                (size,) = _SIZE.unpack_from(view, position)
+                if not 0 < size <= self._frame_bytes_max:
+                    raise ProtocolError(f"frame of {size} bytes; 1 to {self._frame_bytes_max} are accepted here")
+                start = position + 4
+                if start + size > end:
+                    self._begin_frame(size, view[start:end])
+                    position = end
+                    break
+                if position and (self._ended_us > turn_end_us or len(pending) >= PENDING_MAX):
+                    self._keep_backlog(view[position:end])
+                    position = end
+                    break
+                position = start + size
+                self._handle(view[start:position], take)
+        finally:
+            self._shell.node.finish_frames()
         if position < end:
             self._head = bytes(view[position:end])
         self._outbox.send()
@@ -216,10 +223,10 @@ class Connection:
         self._outbox.send()
         self._settle()
 
-    def _handle(self, frame: memoryview) -> None:
+    def _handle(self, frame: memoryview, answer_to: AnswerTo) -> None:
         shell = self._shell
         began_us = monotonic_ns() // 1000
-        answer = shell.node.handle(frame, self.client)
+        answer = answer_to(frame, self.client)
         self._ended_us = ended_us = monotonic_ns() // 1000
         key = frame[1]  # The lower byte of the API key: every key that is served is below 256.
         shell.collected.handled(key, began_us, began_us - self._readable_us, ended_us - began_us, len(frame))

@@ -9,7 +9,7 @@ sends it, and how, is the shell's business.
 On one node the high watermark follows the end at once, or the flushed offset where `flush.before.expose` is set.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
@@ -142,7 +142,7 @@ class PartitionLog:
             write_append_time(batch, attributes=header.attributes, now_ms=now_ms)
             max_timestamp = append_time_ms = now_ms
         try:
-            self._write(batch, base_offset, last_offset, max_timestamp, now_ms)
+            self._write(batch, last_offset, max_timestamp, now_ms)
         except DiskFull:
             if has_producer:
                 self.producers.await_refused(
@@ -169,28 +169,66 @@ class PartitionLog:
             )
         return Appended(base_offset, last_offset, append_time_ms)
 
+    def append_all(self, batches: Sequence[tuple[memoryview, BatchHeader]], *, now_ms: int, leader_epoch: int) -> None:
+        """As `append`, one after the other: batches without a producer, in one write where one segment takes them all.
+
+        Where that write fails nothing is appended; where several were needed, what came before.
+        """
+        segment = self._segments.active
+        size = sum([len(batch) for batch, _ in batches])
+        last_offset = self.end_offset + sum([header.record_count for _, header in batches]) - 1
+        max_timestamp = max([header.max_timestamp for _, header in batches])
+        is_simple = self.offline is None and segment.size > 0 and not self._append_time
+        if not is_simple or self._rolling.is_due(segment, size, last_offset, max_timestamp, now_ms, len(batches)):
+            for batch, header in batches:
+                self.append(batch, header, now_ms=now_ms, leader_epoch=leader_epoch)
+            return
+        base_offset = self.end_offset
+        for batch, header in batches:
+            write_placement(batch, base_offset=base_offset, leader_epoch=leader_epoch)
+            base_offset += header.record_count
+        position = segment.log.size
+        try:
+            segment.log.append([batch for batch, _ in batches])
+        except DiskFull:
+            raise
+        except StorageError as error:
+            self.fail(error)
+            raise
+        if leader_epoch > self.epochs.latest:
+            self.epochs.assign(leader_epoch, self.end_offset)
+        for batch, header in batches:
+            size, last_offset = len(batch), self.end_offset + header.last_offset_delta
+            segment.note(position, size, last_offset, header.max_timestamp, self._index_interval_bytes)
+            self._move_end(segment, position, size, last_offset)
+            position += size
+
     def _duplicate_of(self, written: WrittenBatch) -> Duplicate:
         append_time_ms = written.timestamp if self._append_time else -1
         return Duplicate(written.base_offset, written.last_offset, append_time_ms)
 
-    def _write(self, batch: memoryview, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
+    def _write(self, batch: memoryview, last_offset: int, max_timestamp: int, now_ms: int) -> None:
         """A placed batch into the segment it belongs in, and the end moves. Plain arguments: every batch comes here."""
         segment = self._segments.active
         if self._rolling.is_due(segment, len(batch), last_offset, max_timestamp, now_ms):
             self.roll(now_ms=now_ms)
             segment = self._segments.active
         position = segment.append(batch, last_offset, max_timestamp, self._index_interval_bytes)
+        self._move_end(segment, position, len(batch), last_offset)
         if position == 0:
             self._rolling.begin(segment)
+
+    def _move_end(self, segment: Segment, position: int, size: int, last_offset: int) -> None:
+        """Behind a batch that was written there."""
         recent = self._recent
         if len(recent) >= _RECENT_MAX:
             recent.clear()
-        recent[base_offset] = position
+        recent[self.end_offset] = position
         self.end_offset = last_offset + 1
         if not self._flush_before_expose:
             self.high_watermark = self.end_offset
             self._watermark_base = segment.base_offset
-            self._watermark_position = segment.log.size
+            self._watermark_position = position + size
 
     def roll(self, *, now_ms: int) -> None:
         """Seal the active segment and go on in a new one that starts at the end."""

@@ -28,12 +28,14 @@ class Rolling:
         self._by_event_time = first != NO_TIMESTAMP
         self._ripe_ms = (first if self._by_event_time else active.created_ms) + self._segment_ms
 
-    def is_due(self, active: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether this batch must have a new segment. Plain arguments: every batch asks."""
+    def is_due(
+        self, active: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int, batches: int = 1
+    ) -> bool:
+        """Whether so many batches must not all be in this segment. Plain arguments: every batch asks."""
         log_bytes = active.log.size
         return log_bytes != 0 and (
             log_bytes + size > self._segment_bytes_max
             or last_offset - active.base_offset > RELATIVE_OFFSET_MAX
-            or active.index_entries >= self._index_entries_max
+            or active.index_entries + batches > self._index_entries_max
             or (max_timestamp if self._by_event_time else now_ms) > self._ripe_ms
         )

@@ -1,5 +1,7 @@
 """Produce through the node: who is answered when, and with what."""
 
+import errno
+
 import pytest
 
 from headrace.errors import ErrorCode, ProtocolError
@@ -93,6 +95,55 @@ class TestWithoutAcknowledgement:
         driven.world.run_until(driven.world.mono_us() + 1_000_000)
         driven.crash(Survival.NOTHING)
         assert fetch(driven, ("t", 0, 0)).values() == [b"a"]
+
+
+class TestTakenTogether:
+    """Frames of one read whose producers want no answer are written with one call, and nobody can tell."""
+
+    @staticmethod
+    def frame(*sent: tuple[str, int, bytes], acks: int = 0) -> memoryview:
+        api = API_NAMED["Produce"]
+        header = encode_request_header(api_key=api.key, api_version=9, correlation_id=1, client_id=None)
+        topics = [{"name": name, "partition_data": [{"index": index, "records": data}]} for name, index, data in sent]
+        return memoryview(
+            bytearray(header + api.request.encode({"acks": acks, "timeout_ms": 1, "topic_data": topics}, 9))
+        )
+
+    def test_one_write_for_each_log(self, driven: DrivenNode) -> None:
+        write(driven, "t", b"first", partition=0)
+        write(driven, "t", b"first", partition=1)
+        before = driven.disk.counts[Operation.APPEND]
+        for value in (b"a", b"b", b"c"):
+            for index in (0, 1):
+                assert driven.node.take(self.frame(("t", index, batch_of(value))), CLIENT) is None
+        driven.node.finish_frames()
+        assert driven.disk.counts[Operation.APPEND] == before + 2
+        for index in (0, 1):
+            assert fetch(driven, ("t", index, 0)).values() == [b"first", b"a", b"b", b"c"]
+
+    def test_what_comes_behind_them_comes_behind_them(self, driven: DrivenNode) -> None:
+        driven.node.take(self.frame(("t", 0, batch_of(b"a"))), CLIENT)
+        driven.node.take(self.frame(("t", 0, batch_of(b"b")), acks=1), CLIENT)
+        driven.node.take(self.frame(("t", 0, batch_of(b"c"))), CLIENT)
+        driven.node.take(self.frame(("t", 0, batch_of(b"d", producer_id=7, producer_epoch=0, base_sequence=0))), CLIENT)
+        driven.node.take(self.frame(("t", 0, batch_of(b"e"))), CLIENT)
+        assert fetch(driven, ("t", 0, 0)).values() == [b"a", b"b", b"c", b"d", b"e"]
+
+    def test_a_bad_frame_costs_those_before_it_nothing(self, driven: DrivenNode) -> None:
+        driven.node.take(self.frame(("t", 0, batch_of(b"a"))), CLIENT)
+        with pytest.raises(ProtocolError):
+            driven.node.take(self.frame(("nowhere", 0, batch_of(b"b"))), CLIENT)
+        driven.node.finish_frames()
+        assert fetch(driven, ("t", 0, 0)).values() == [b"a"]
+
+    def test_what_cannot_be_written_closes_the_connection_and_the_rest_is_written(self, driven: DrivenNode) -> None:
+        driven.disk.fail(Operation.APPEND, error=errno.ENOSPC)
+        for index in (0, 1):
+            driven.node.take(self.frame(("t", index, batch_of(b"a"))), CLIENT)
+        with pytest.raises(ProtocolError, match="without acknowledgement"):
+            driven.node.finish_frames()
+        assert fetch(driven, ("t", 0, 0), wait_ms=0).values() == []
+        assert fetch(driven, ("t", 1, 0)).values() == [b"a"]
 
 
 class TestFlushing:

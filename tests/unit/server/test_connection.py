@@ -342,14 +342,14 @@ class TestFaults:
     """What goes wrong on one connection costs that connection; a broken assertion is everybody's."""
 
     def break_handler(self, served: ServedNode, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-        handle = served.node.handle
+        handle = served.node.take
 
         def broken(frame: memoryview, client: Client) -> Any:
             if b"broken" in bytes(frame):
                 raise error
             return handle(frame, client)
 
-        monkeypatch.setattr(served.node, "handle", broken)
+        monkeypatch.setattr(served.node, "take", broken)
 
     def test_an_unexpected_error(self, served: ServedNode, monkeypatch: pytest.MonkeyPatch) -> None:
         self.break_handler(served, monkeypatch, KeyError("unexpected"))

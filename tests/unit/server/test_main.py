@@ -246,12 +246,12 @@ sys.exit(main(sys.argv[1:]))
 """
 BROKEN_HANDLER = """
 from headrace.node import node
-handle = node.Node.handle
+handle = node.Node.take
 def broken(self, frame, client):
     if b"{word}" in bytes(frame):
         raise {error}("a mistake of ours")
     return handle(self, frame, client)
-node.Node.handle = broken
+node.Node.take = broken
 """
 BROKEN_TIMER = """
 from headrace.node import node

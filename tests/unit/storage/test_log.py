@@ -703,3 +703,42 @@ def test_statistics_are_a_snapshot() -> None:
     assert told.size_bytes == 4 * ONE
     stage.log.fail(StorageError("gone"))
     assert stage.log.statistics().offline == "gone"
+
+
+# Appending several together.
+
+
+def together(stage: LogStage, *values: bytes) -> None:
+    views = [memoryview(bytearray(batch(value))) for value in values]
+    stage.log.append_all([(view, parse_header(view)) for view in views], now_ms=NOW_MS, leader_epoch=0)
+
+
+def test_several_batches_are_one_write() -> None:
+    stage = LogStage()
+    stage.append()
+    before = stage.disk.counts[Operation.APPEND]
+    together(stage, b"a", b"b", b"c")
+    assert stage.disk.counts[Operation.APPEND] == before + 1
+    assert stage.values() == [b"value", b"a", b"b", b"c"]
+
+
+def test_of_several_batches_that_the_disk_has_no_room_for_none_is_written() -> None:
+    stage = LogStage()
+    stage.append()
+    stage.disk.fail(Operation.APPEND, error=errno.ENOSPC)
+    with pytest.raises(DiskFull):
+        together(stage, b"a", b"b", b"c")
+    assert stage.values() == [b"value"]
+    together(stage, b"d", b"e")
+    assert stage.values() == [b"value", b"d", b"e"]
+
+
+def test_several_batches_that_the_disk_fails_take_the_log_offline() -> None:
+    stage = LogStage()
+    stage.append()
+    stage.disk.fail(Operation.APPEND)
+    with pytest.raises(StorageError):
+        together(stage, b"a", b"b")
+    with pytest.raises(ApiError):
+        together(stage, b"a", b"b")
+    assert stage.values() == [b"value"]

@@ -7,21 +7,20 @@ replicas that a partition has, as in Kafka, so one node always has enough.
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.errors import ApiError, DiskFull, ErrorCode, ProtocolError, StorageError
+from headrace.errors import ApiError, ErrorCode, ProtocolError, StorageError
 from headrace.node.apis import Answer, Api, Call
+from headrace.node.appending import LONG_MAX, append_batch, gather, write_gathered
 from headrace.node.later import Later
 from headrace.node.topics import Partition, Topic
 from headrace.protocol import produce as wire
-from headrace.protocol.batch import LENGTH_END, TRANSACTIONAL
+from headrace.protocol.batch import LENGTH_END, NO_PRODUCER_ID, TRANSACTIONAL, BatchHeader
 from headrace.protocol.messages import produce as messages
 from headrace.protocol.produce import PartitionAnswer
 from headrace.storage.admission import Unreadable, admit, refuse_keyless
-from headrace.storage.log import Appended, Duplicate
 
 if TYPE_CHECKING:
     from headrace.node.node import Node
 
-LONG_MAX: Final = 2**63 - 1
 # About what one partition's answer takes while it waits for a flush.
 _ROW_BYTES: Final = 256
 _UNASKED: Final = frozenset(
@@ -69,10 +68,14 @@ def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> An
     version = call.version
     _, acks, _, topics = wire.parse_produce(frame, position, version)
     now_ms = node.clock.wall_ms()
+    if acks == 0:
+        _append_unanswered(node, topics, version=version, now_ms=now_ms)
+        return None
+    if node.gathered:
+        write_gathered(node, now_ms=now_ms)
     answers: Answers = []
     keyed = node.topics.keyed(by_id=version >= wire.TOPIC_IDS_SINCE)
     waiting: _FlushWait | None = None
-    failed = False
     for topic_key, partitions in topics:
         if not partitions:
             continue
@@ -83,10 +86,12 @@ def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> An
             try:
                 if topic is None or not 0 <= index < len(topic.partitions):
                     raise _missing(topic, version)
+                if acks not in (-1, 1):
+                    raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
                 partition = topic.partitions[index]
-                written = _append(node, partition, records, version=version, acks=acks, now_ms=now_ms)
+                batch, header = _admit(topic, records, version=version, now_ms=now_ms)
+                written = append_batch(node, partition, batch, header, now_ms=now_ms)
             except ApiError as error:
-                failed = True
                 rows.append(_failed(index, error, topic))
                 continue
             log = partition.log
@@ -95,11 +100,6 @@ def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> An
                 if waiting is None:
                     waiting = _FlushWait(answers, version)
                 waiting.add(partition, written.last_offset + 1, topic_at=len(answers) - 1, partition_at=len(rows) - 1)
-    if acks == 0:
-        if failed:
-            # The only way to tell a producer that asked not to be answered.
-            raise ProtocolError("a produce without acknowledgement failed")
-        return None
     if waiting is not None:
         waiting.later.held_bytes = _ROW_BYTES * sum([len(rows) for _, rows in answers])
         waiting.release()
@@ -107,12 +107,30 @@ def handle_raw(node: "Node", frame: memoryview, position: int, call: Call) -> An
     return _encode(answers, version)
 
 
-def _append(
-    node: "Node", partition: Partition, records: memoryview | None, *, version: int, acks: int, now_ms: int
-) -> Appended | Duplicate:
-    if acks not in (-1, 0, 1):
-        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-    topic = partition.topic
+def _append_unanswered(node: "Node", topics: list[wire.TopicRecords], *, version: int, now_ms: int) -> None:
+    keyed = node.topics.keyed(by_id=version >= wire.TOPIC_IDS_SINCE)
+    failure: ApiError | None = None
+    for topic_key, partitions in topics:
+        topic = keyed.get(topic_key)
+        for index, records in partitions:
+            try:
+                if topic is None or not 0 <= index < len(topic.partitions):
+                    raise _missing(topic, version)
+                batch, header = _admit(topic, records, version=version, now_ms=now_ms)
+                if header.producer_id == NO_PRODUCER_ID:
+                    gather(node, topic.partitions[index], batch, header)
+                    continue
+                if node.gathered:
+                    write_gathered(node, now_ms=now_ms)
+                append_batch(node, topic.partitions[index], batch, header, now_ms=now_ms)
+            except ApiError as error:
+                failure = error
+    if failure is not None:
+        # The only way to tell a producer that wants no answer.
+        raise ProtocolError(f"a produce without acknowledgement failed: {failure}")
+
+
+def _admit(topic: Topic, records: memoryview | None, *, version: int, now_ms: int) -> tuple[memoryview, BatchHeader]:
     config = topic.config
     if records is None:
         raise Unreadable(ErrorCode.INVALID_RECORD, "Produce requests must have records for every partition")
@@ -129,24 +147,7 @@ def _append(
         records = records[: LENGTH_END + header.batch_length]
     if config.compacts:
         refuse_keyless(records)
-    log = partition.log
-    try:
-        written = log.append(records, header, now_ms=now_ms, leader_epoch=partition.leader_epoch)
-    except DiskFull as error:
-        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"No room on the disk: {error}") from error
-    except StorageError as error:
-        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-    if isinstance(written, Appended):
-        topic.traffic.messages_in(header.record_count, len(records))
-        if config.flush_before_expose:
-            if config.flush_ms == LONG_MAX:
-                # A flush by count may be as long in coming as the messages that it counts; nobody would see these.
-                log.flush_then(log.end_offset, _ignore)
-        elif partition.watchers:
-            partition.notify(len(records))
-        if config.flush_ms != LONG_MAX and not partition.flush_timer_armed:
-            node.arm_flush(partition)
-    return written
+    return records, header
 
 
 def _missing(topic: Topic | None, version: int) -> ApiError:
@@ -165,10 +166,6 @@ def _failed(index: int, error: ApiError, topic: Topic | None = None) -> Partitio
 def _encode(answers: Answers, version: int) -> Answer:
     body = wire.encode_produce_response(answers, version)
     return [body], len(body)
-
-
-def _ignore(error: StorageError | None) -> None:
-    """A flush nobody waits for; a failure has taken the log offline already."""
 
 
 API = Api(
