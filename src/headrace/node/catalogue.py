@@ -49,6 +49,7 @@ class Catalogue:
         self._node = node
         self._open_partitions = open_partitions
         self._free_name = free_name
+        self._creating: dict[TopicName, list[Later[Topic | ApiError]]] = {}
 
     # --- What there is ---------------------------------------------------------------------------------------
 
@@ -102,29 +103,46 @@ class Catalogue:
         topic_id = topic_id_from(node.random_bytes(16))
         placed: Placed = [(0, replicas) for replicas in assignment]
         topic = self.make_topic(name, topic_id, overrides)
+        # Of two that create one topic, the first is the one that others may wait for.
+        waiting: list[Later[Topic | ApiError]] = []
+        self._creating.setdefault(name, waiting)
+
+        def conclude(outcome: Topic | ApiError) -> None:
+            if self._creating.get(name) is waiting:
+                del self._creating[name]
+            for later in (created, *waiting):
+                later.resolve(outcome)
 
         def stored(error: HeadraceError | None) -> None:
             if error is None:
                 self._open_gradually(topic, placed, opened)
             elif isinstance(error, StorageError):
-                created.resolve(_storage_error(error))
+                conclude(_storage_error(error))
             else:
-                created.resolve(ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."))
+                conclude(ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."))
 
         def opened(error: HeadraceError | None) -> None:
             if error is not None:
                 node.events.error("topic not created", topic=name, error=error)
-                self._take_back(topic, lambda: created.resolve(_storage_error(error)))
+                self._take_back(topic, lambda: conclude(_storage_error(error)))
                 return
             node.topics.add(topic)
             node.events.info("topic created", topic=name, partitions=len(placed))
-            created.resolve(topic)
+            conclude(topic)
 
         record = topic_record(topic_id, overrides, placed)
         # A deletion is over once its folders are gone for good: a crash must not find the old data under a new topic.
         free = [Check(TOPICS + name, ABSENT), Check(DELETING + name, ABSENT)]
         node.store.multi_then([*free, Put(TOPICS + name, record)], stored)
         return created
+
+    def creation_of(self, name: TopicName) -> Later[Topic | ApiError] | None:
+        """What becomes of a creation that is under way; None where there is none."""
+        waiting = self._creating.get(name)
+        if waiting is None:
+            return None
+        waiting.append(later := Later[Topic | ApiError]())
+        return later
 
     def _open_gradually(self, topic: Topic, placed: Placed, done: Done) -> None:
         """Open new partitions a few a turn: ten thousand of them must not hold up everybody else."""

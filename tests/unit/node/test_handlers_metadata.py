@@ -1,11 +1,13 @@
 import pytest
 
 from headrace.errors import ErrorCode
-from headrace.ids import ZERO_TOPIC_ID
+from headrace.ids import ZERO_TOPIC_ID, TopicName
 from headrace.node.apis import Client
 from headrace.node.node import Endpoint
 from headrace.protocol.header import encode_request_header
 from headrace.protocol.messages import metadata
+from headrace.sim.disk import Operation
+from headrace.store.local import JOURNAL
 from tests.unit.node.driven_node import ENDPOINT, DrivenNode, Message
 
 UNKNOWN_ID = bytes(range(16))
@@ -151,13 +153,20 @@ class TestOnDemand:
         assert topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert len(node.node.topics) == 0
 
-    def test_two_clients_ask_at_once(self) -> None:
+    def test_who_asks_for_what_is_being_created_waits_for_it(self) -> None:
         node = DrivenNode()
-        first = node.send("Metadata", 12, {"topics": [{"name": "new"}]})
-        second = node.send("Metadata", 12, {"topics": [{"name": "new"}]})
-        errors = [node.receive("Metadata", 12, answer)["topics"][0]["error_code"] for answer in (first, second)]
-        assert errors == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]  # The second asks again.
-        assert node.metadata("new")[0]["error_code"] == 0
+        answers = [node.send("Metadata", 12, {"topics": [{"name": "new"}]}) for _ in range(3)]
+        found = [node.receive("Metadata", 12, answer)["topics"][0] for answer in answers]
+        assert [topic["error_code"] for topic in found] == [ErrorCode.NONE] * 3
+        assert len({topic["topic_id"] for topic in found}) == 1
+        assert node.node.catalogue.creation_of(TopicName("new")) is None
+
+    def test_and_hears_if_it_failed(self) -> None:
+        node = DrivenNode()
+        node.disk.fail(Operation.SYNC, path_end=JOURNAL)
+        answers = [node.send("Metadata", 12, {"topics": [{"name": "new"}]}) for _ in range(2)]
+        found = [node.receive("Metadata", 12, answer)["topics"][0] for answer in answers]
+        assert [topic["error_code"] for topic in found] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
     def test_what_cannot_be_created_fails_alone(self) -> None:
         node = DrivenNode()

@@ -10,7 +10,7 @@ waits until it is there. (Kafka answers UNKNOWN_TOPIC_OR_PARTITION at once and l
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import ApiError, ErrorCode
-from headrace.ids import ZERO_TOPIC_ID, parse_topic_name
+from headrace.ids import ZERO_TOPIC_ID, TopicName, parse_topic_name
 from headrace.node.apis import Api, Call, Message
 from headrace.node.handlers.create_topics import decide_topic
 from headrace.node.later import Later, gather, resolved
@@ -79,22 +79,28 @@ def _why_missing(name: str) -> ErrorCode:
 
 
 def _create(node: "Node", name: str) -> Later[Message]:
-    """The topic with the node's defaults, or why not."""
+    """The topic with the node's defaults, or why not. Where somebody else is creating it, what becomes of that: one who
+    was told that it is there must not be told afterwards that it is not."""
+    under_way = node.catalogue.creation_of(TopicName(name))
+    if under_way is not None:
+        return under_way.map(lambda outcome: _outcome(name, outcome))
     by_default = {"num_partitions": -1, "replication_factor": -1, "assignments": [], "configs": []}
     try:
         plan = decide_topic(node, {"name": name, **by_default})
     except ApiError as error:
         return resolved(_missing(name, error.code))
 
-    def made(outcome: Topic | ApiError) -> Message:
-        if isinstance(outcome, Topic):
-            return _found(outcome)
-        if outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS:
-            # Somebody else's request for it is not durable yet; asked again, it will be there.
-            return _missing(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return _missing(name, outcome.code)
+    created = node.catalogue.create(plan.name, overrides=plan.overrides, assignment=plan.assignment)
+    return created.map(lambda outcome: _outcome(name, outcome))
 
-    return node.catalogue.create(plan.name, overrides=plan.overrides, assignment=plan.assignment).map(made)
+
+def _outcome(name: str, outcome: Topic | ApiError) -> Message:
+    if isinstance(outcome, Topic):
+        return _found(outcome)
+    if outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+        # An old one of that name is still being removed; asked again, the new one can be made.
+        return _missing(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return _missing(name, outcome.code)
 
 
 def _answer(node: "Node", request: Message, call: Call, topics: list[Message]) -> Message:
