@@ -47,7 +47,7 @@ PROOFS: Final = (
             "things stay deleted, and in the end everything goes on."
         ),
         unit="seeds",
-        total=3_000,
+        total=5_000,
         ci=200,
         slice_units=100,
         run=simulation.run,
