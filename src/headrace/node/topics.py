@@ -75,7 +75,6 @@ class Partition:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
-
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch not above this one, and the offset where it ended; both -1 where nobody can know."""
         log = self.log

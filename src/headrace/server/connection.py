@@ -161,7 +161,7 @@ class Connection:
             self._head = b""
         position = 0
         pending, turn_end_us = self._pending, self._turn_us + _TURN_US_MAX
-        take = self._shell.node.take
+        take, outbox = self._shell.node.take, self._outbox
         try:
             while end - position >= 4:
                 (size,) = _SIZE.unpack_from(view, position)
@@ -172,7 +172,11 @@ class Connection:
                     self._begin_frame(size, view[start:end])
                     position = end
                     break
-                if position and (self._ended_us > turn_end_us or len(pending) >= PENDING_MAX):
+                if position and (
+                    self._ended_us > turn_end_us
+                    or len(pending) >= PENDING_MAX
+                    or self._pending_bytes + outbox.held_bytes > self._held_bytes_max
+                ):
                     self._keep_backlog(view[position:end])
                     position = end
                     break
@@ -182,7 +186,7 @@ class Connection:
             self._shell.node.finish_frames()
         if position < end:
             self._head = bytes(view[position:end])
-        self._outbox.send()
+        outbox.send()
         self._settle()
 
     def _begin_frame(self, size: int, received: memoryview) -> None:
