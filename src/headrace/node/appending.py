@@ -47,19 +47,21 @@ def write_gathered(node: "Node", *, now_ms: int) -> None:
     failure: Exception | None = None
     for partition, batches in gathered.items():
         log = partition.log
+        end_before = log.end_offset
         try:
             log.append_all(batches, now_ms=now_ms, leader_epoch=partition.leader_epoch)
         except (ApiError, StorageError) as error:
-            failure = error
-            continue
-        _note_growth(
-            node,
-            partition,
-            sum([header.record_count for _, header in batches]),
-            sum([len(batch) for batch, _ in batches]),
-        )
-        if log.unflushed_messages >= partition.topic.config.flush_messages:
-            log.flush_then(log.end_offset, _ignore)
+            failure = error  # Some may stand there all the same, where one segment did not take them all.
+        messages = size = 0
+        for batch, header in batches:
+            if messages == log.end_offset - end_before:
+                break
+            messages += header.record_count
+            size += len(batch)
+        if messages:
+            _note_growth(node, partition, messages, size)
+            if log.unflushed_messages >= partition.topic.config.flush_messages:
+                log.flush_then(log.end_offset, _ignore)
     if failure is not None:
         raise ProtocolError(f"a produce without acknowledgement failed: {failure}") from failure
 

@@ -136,6 +136,20 @@ class TestTakenTogether:
         driven.node.finish_frames()
         assert fetch(driven, ("t", 0, 0)).values() == [b"a"]
 
+    def test_readers_learn_of_what_was_written_before_the_disk_was_full(self) -> None:
+        driven = DrivenNode()
+        driven.create("t", segment_bytes="1048576")
+        write(driven, "t", b"x" * 1_000_000)
+        waiting = fetch(driven, ("t", 0, 1), wait_ms=60_000)
+        driven.disk.fail(Operation.APPEND, nth=2, error=errno.ENOSPC, path_end=".log")
+        for _ in range(2):
+            driven.node.take(self.frame(("t", 0, batch_of(b"y" * 30_000))), CLIENT)
+        with pytest.raises(ProtocolError, match="without acknowledgement"):
+            driven.node.finish_frames()
+        driven.node.finish_turn()
+        assert waiting.is_answered()
+        assert waiting.values() == [b"y" * 30_000]
+
     def test_what_cannot_be_written_closes_the_connection_and_the_rest_is_written(self, driven: DrivenNode) -> None:
         driven.disk.fail(Operation.APPEND, error=errno.ENOSPC)
         for index in (0, 1):
