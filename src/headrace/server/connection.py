@@ -34,7 +34,8 @@ PENDING_MAX: Final = 128
 _SLOT_BYTES: Final = 1024
 # How long one connection may handle frames while others wait: beyond it, the rest have the next turn.
 _TURN_US_MAX: Final = 5_000
-
+# What a connection may read although the budget is spent: only then does it learn to wait.
+_READ_BYTES_MIN: Final = 1 << 16
 
 AnswerTo = Callable[[memoryview, Client], Parts | Later[Parts] | None]
 
@@ -136,7 +137,9 @@ class Connection:
 
     def _receive_rest(self, view: memoryview) -> None:
         """More of a frame that did not fit the scratch buffer."""
-        size = self._socket.recv_into(view[self._filled : self._frame_size])
+        # Of what has come, no more than the budget has left: many connections may find the same rest of it.
+        room_bytes = max(self._shell.budget.left_bytes, _READ_BYTES_MIN)
+        size = self._socket.recv_into(view[self._filled : min(self._frame_size, self._filled + room_bytes)])
         if size == 0:
             self._on_end()
             return

@@ -38,6 +38,10 @@ class MemoryBudget:
         return self._used_bytes >= self._budget_bytes
 
     @property
+    def left_bytes(self) -> int:
+        return max(0, self._budget_bytes - self._used_bytes)
+
+    @property
     def has_waiting(self) -> bool:
         return bool(self._waiting)
 

@@ -16,11 +16,11 @@ class TestBudget:
 
     def test_it_is_spent_when_nothing_is_left(self) -> None:
         budget = MemoryBudget(100)
-        spent = []
+        seen = []
         for size in (99, 1, 5):
             budget.claim(size)
-            spent.append(budget.is_spent)
-        assert spent == [False, True, True]
+            seen.append((budget.is_spent, budget.left_bytes))
+        assert seen == [(False, 1), (True, 0), (True, 0)]
 
     def test_who_waits_goes_on_in_the_order_of_coming(self) -> None:
         budget = MemoryBudget(100)
