@@ -30,6 +30,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench import process_tree, report
 from bench.errors import LoadError
 from bench.host import host_facts
+from bench.journal import Journal
 from bench.loads import Load, Outcome, Site
 from bench.process_tree import MachineCpu, Sampler
 from bench.results import Reading, calmest, disturbance, spread_of
@@ -59,6 +60,7 @@ class Run:
     attempts_max: int
     scale: float
     directory: Path
+    journal: Journal | None = None
     readings: list[Reading] = field(default_factory=list)
     failures: list[report.Failure] = field(default_factory=list)
 
@@ -83,7 +85,8 @@ class Run:
                         where = f"{rows[0].block}, {system}, repeat {repeat + 1}"
                         progress.update(task, description=where)
                         try:
-                            self._repeat_until_calm(rows, system, repeat, warm)
+                            if not self._has_measured(rows, system, repeat):
+                                self._repeat_until_calm(rows, system, repeat, warm)
                         except FAILURES as error:
                             failure = report.Failure(rows[0].block, system, repeat, str(error))
                             self.failures.append(failure)
@@ -99,6 +102,12 @@ class Run:
             if all(disturbance(reading) <= 1 for reading in calmest(attempts)):
                 break
         self.readings += calmest(attempts)
+        if self.journal is not None:
+            self.journal.add(calmest(attempts))
+
+    def _has_measured(self, rows: Sequence[Scenario], system: str, repeat: int) -> bool:
+        measured = {one.row for one in self.readings if (one.system, one.repeat) == (system, repeat)}
+        return measured.issuperset(row.name for row in rows)
 
     def _run_block(self, rows: Sequence[Scenario], system: str, repeat: int, warm: WarmMemory) -> list[Reading]:
         loads = [*self._warm_up_of(rows), *(row.load for row in rows)]
@@ -178,6 +187,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--only", choices=list(SYSTEMS), help="measure one system alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append one JSON line per row and system")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="keep each reading here, and go on from what is there already"
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table as Markdown")
     parser.add_argument("--directory", type=Path, help="where brokers keep their data (default: TMPDIR)")
     parser.add_argument("--strict", action="store_true", help="exit with status 1 if a requirement is short")
@@ -200,6 +212,9 @@ def main(arguments: Sequence[str]) -> int:
         console.print(str(error), style="red", markup=False)
         return 2
     systems = (options.only,) if options.only else (HEADRACE, KAFKA)
+    versions = {system: VERSIONS[system]() for system in systems}
+    scale = _QUICK_SCALE if options.quick else 1.0
+    journal = Journal(options.resume, versions=versions, scale=scale) if options.resume else None
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.directory) as directory:
         run = Run(
@@ -207,8 +222,10 @@ def main(arguments: Sequence[str]) -> int:
             systems=systems,
             repeats=options.repeats or (1 if options.quick else 3),
             attempts_max=options.attempts or (1 if options.quick else 3),
-            scale=_QUICK_SCALE if options.quick else 1.0,
+            scale=scale,
             directory=Path(directory),
+            journal=journal,
+            readings=journal.readings() if journal else [],
         )
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         # Redrawn seldom: the measured processes need both cores.
@@ -220,9 +237,9 @@ def main(arguments: Sequence[str]) -> int:
         readings=run.readings,
         failures=run.failures,
         host=facts,
-        versions={system: VERSIONS[system]() for system in systems},
+        versions=versions,
         seconds=time.monotonic() - began_s,
-        scale=run.scale,
+        scale=scale,
     )
     console.print(table.rich_table())
     for note in table.notes():
