@@ -61,6 +61,7 @@ class Run:
     scale: float
     directory: Path
     journal: Journal | None = None
+    found: Sequence[Reading] = ()  # What an interrupted run had measured.
     readings: list[Reading] = field(default_factory=list)
     failures: list[report.Failure] = field(default_factory=list)
 
@@ -85,8 +86,7 @@ class Run:
                         where = f"{rows[0].block}, {system}, repeat {repeat + 1}"
                         progress.update(task, description=where)
                         try:
-                            if not self._has_measured(rows, system, repeat):
-                                self._repeat_until_calm(rows, system, repeat, warm)
+                            self._repeat_until_calm(rows, system, repeat, warm)
                         except FAILURES as error:
                             failure = report.Failure(rows[0].block, system, repeat, str(error))
                             self.failures.append(failure)
@@ -96,18 +96,14 @@ class Run:
             warm.close()
 
     def _repeat_until_calm(self, rows: Sequence[Scenario], system: str, repeat: int, warm: WarmMemory) -> None:
-        attempts: list[Reading] = []
-        for _ in range(self.attempts_max):
-            attempts += self._run_block(rows, system, repeat, warm)
-            if all(disturbance(reading) <= 1 for reading in calmest(attempts)):
-                break
+        names = [row.name for row in rows]
+        attempts = [one for one in self.found if one.row in names and (one.system, one.repeat) == (system, repeat)]
+        while not _suffices(attempts, names, attempts_max=self.attempts_max):
+            measured = self._run_block(rows, system, repeat, warm)
+            attempts += measured
+            if self.journal is not None:
+                self.journal.add(measured)
         self.readings += calmest(attempts)
-        if self.journal is not None:
-            self.journal.add(calmest(attempts))
-
-    def _has_measured(self, rows: Sequence[Scenario], system: str, repeat: int) -> bool:
-        measured = {one.row for one in self.readings if (one.system, one.repeat) == (system, repeat)}
-        return measured.issuperset(row.name for row in rows)
 
     def _run_block(self, rows: Sequence[Scenario], system: str, repeat: int, warm: WarmMemory) -> list[Reading]:
         loads = [*self._warm_up_of(rows), *(row.load for row in rows)]
@@ -119,12 +115,16 @@ class Run:
             site = Site(broker, self.scale, broker.start(), self.saturation_per_s())
             for load in self._warm_up_of(rows):
                 load.run(site)
-            return [
-                Reading(row=row.name, system=system, repeat=repeat, values=measure(row.load, site)) for row in rows
-            ]
+            return [Reading(row=row.name, system=system, repeat=repeat, values=measure(row.load, site)) for row in rows]
 
     def _warm_up_of(self, rows: Sequence[Scenario]) -> tuple[Load, ...]:
         return () if rows[0].block == "start" else WARM_UP
+
+
+def _suffices(attempts: Sequence[Reading], names: Sequence[str], *, attempts_max: int) -> bool:
+    """Whether every row was measured undisturbed, or as often as may be."""
+    tries = min(sum(one.row == name for one in attempts) for name in names)
+    return tries >= attempts_max or (tries > 0 and all(disturbance(one) <= 1 for one in calmest(attempts)))
 
 
 def measure(load: Load, site: Site) -> dict[str, float]:
@@ -225,7 +225,7 @@ def main(arguments: Sequence[str]) -> int:
             scale=scale,
             directory=Path(directory),
             journal=journal,
-            readings=journal.readings() if journal else [],
+            found=journal.readings() if journal else (),
         )
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         # Redrawn seldom: the measured processes need both cores.

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from bench.journal import Journal
 from bench.results import Reading
+from bench.run import _suffices
 
 VERSIONS = {"headrace": "1 at abc", "kafka": "4.1.1"}
 
@@ -28,3 +29,17 @@ def test_other_versions_and_other_scales_are_not_taken(tmp_path: Path) -> None:
     assert Journal(path, versions=changed, scale=1.0).readings() == [reading("kafka", 0)]
     assert Journal(path, versions=VERSIONS, scale=0.05).readings() == []
     assert Journal(path, versions={"headrace": VERSIONS["headrace"]}, scale=1.0).readings() == [reading("headrace", 0)]
+
+
+def test_a_disturbed_block_is_measured_again_as_often_as_may_be() -> None:
+    def attempt(row: str, steal: float) -> Reading:
+        return Reading(row=row, system="headrace", repeat=0, values={"steal_share": steal})
+
+    names = ["a", "b"]
+    assert not _suffices([], names, attempts_max=3)
+    once = [attempt("a", 0.0), attempt("b", 0.1)]
+    assert not _suffices(once, names, attempts_max=3)
+    assert _suffices(once, names, attempts_max=1)
+    assert _suffices([*once, attempt("a", 0.1), attempt("b", 0.0)], names, attempts_max=3)
+    assert _suffices([attempt(name, 0.1) for name in names * 3], names, attempts_max=3)
+    assert not _suffices([attempt("a", 0.0)], names, attempts_max=3)
