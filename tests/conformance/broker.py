@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 
+from headrace.errors import ErrorCode
 from tests.conformance.case import Topic, served_versions
 from tests.conformance.schemas import Message
 from tests.conformance.wire import Connection
@@ -33,6 +34,9 @@ class Broker:
         self.node_id: int = described["brokers"][0]["broker_id"]
         # Kafka asks its controller for the first block of producer ids only when the first client needs one.
         self.settle("InitProducerId", {"transactional_id": None}, lambda answer: answer["error_code"] == 0)
+        # The topic of groups, too, is made when somebody first looks for a coordinator; each of its partitions has one.
+        self.settle("FindCoordinator", {"key_type": 0, "coordinator_keys": ["any"]}, _coordinator_is_found)
+        self.settle("DescribeGroups", {"groups": [f"probe-{number}" for number in range(500)]}, _groups_are_served)
 
     def find_topic_id(self, name: str) -> uuid.UUID:
         """The id that the topic has now, which another may have had before it."""
@@ -95,6 +99,14 @@ class Broker:
             assert time.monotonic() < deadline_s, f"{self.name} never settled: {api} says {str(answer)[:1000]}"
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 1.0)
+
+
+def _coordinator_is_found(answer: Message) -> bool:
+    return all(one["error_code"] == 0 for one in answer["coordinators"])
+
+
+def _groups_are_served(answer: Message) -> bool:
+    return all(one["error_code"] in (0, ErrorCode.GROUP_ID_NOT_FOUND) for one in answer["groups"])
 
 
 def _topics_exist(answer: Message) -> bool:

@@ -31,7 +31,7 @@ class Ask:
     version: int | None = None  # None: the version that the case runs at, or the newest of another API.
     unanswered: bool = False  # Whether silence is expected; a second request then shows that it was silence.
     wait_ms: int | None = None  # Compare whether the answer took at least so long.
-    only: str = ""  # Compare only topics whose names begin so: an answer about all topics shows every other case.
+    only: str = ""  # Compare only topics or groups whose names begin so: an answer about all shows every other case.
     patience_s: float = ANSWER_TIMEOUT_S  # How long to wait for an answer before calling it silence.
     chunk_bytes: int | None = None  # Send in pieces of this size.
     mangle: Callable[[bytes], bytes] | None = None  # Changes the encoded request; its length is set afterwards.

@@ -17,8 +17,9 @@ from tests.oracle.toolbox import CACHE_DIR, ToolMissing, without_tool
 COMPARISON = "test_answers_are_the_same"
 JUDGEMENT = "test_every_accepted_difference_still_occurs"
 
-# The records carry timestamps of long ago, which default retention would delete in the middle of the run.
-PROPERTIES = {"log.retention.ms": "-1"}
+# The records carry timestamps of long ago, which default retention would delete in the middle of the run; and no member
+# shall wait for others.
+PROPERTIES = {"log.retention.ms": "-1", "group.initial.rebalance.delay.ms": "0"}
 
 REPORT = CACHE_DIR / "conformance-differences.txt"
 

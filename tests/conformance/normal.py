@@ -33,6 +33,9 @@ _IDENTITY = (
     "resource_type",
     "resource_name",
     "log_dir",
+    "group_id",
+    "key",
+    "member_id",
 )
 _NODE_FIELDS = {"node_id", "broker_id", "leader_id", "controller_id", "replica_nodes", "isr_nodes", "replicas", "isr"}
 _EPOCH_FIELDS = {"leader_epoch", "epoch"}
@@ -44,6 +47,9 @@ _INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_
 _ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 # Kafka explains a refused timestamp by the range that its clock allows.
 _CLOCK_IN_WORDS = re.compile(r"within \[-?\d+, -?\d+\]")
+
+# What coordinators call members that do not name themselves ends so.
+_MEMBER_ID = re.compile(r".*[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _MISSING = "(not there)"
 
@@ -146,6 +152,8 @@ class Symbols:
             return "$host"
         if name == "log_dir" and value == self._broker.data_dir:
             return "$data"
+        if name in ("member_id", "leader") and _MEMBER_ID.fullmatch(value):
+            return self._first_seen("member", value)
         if name == "value":
             return _ADDRESS.sub("$address", value.replace(self._broker.data_dir, "$data"))
         return _CLOCK_IN_WORDS.sub("within [$range]", value) if name.endswith("message") else value

@@ -114,7 +114,7 @@ def _observe(step: Ask, version: int, outcome: Outcome, context: Context) -> Obs
     if isinstance(outcome, Answered):
         answer = read_answer(step.api, version, outcome.data)
         context.answers.append(answer)
-        seen |= _only_topics(answer, step.only)
+        seen |= _only_topics(answer, context.expand(step.only))
         if step.wait_ms is not None:
             seen["waited"] = outcome.elapsed_s * 1000 >= step.wait_ms
     return Observed(step.api, version, seen)
@@ -129,7 +129,7 @@ def _only_topics(value: Any, prefix: str) -> Any:
 
 
 def _is_other_topic(item: Any, prefix: str) -> bool:
-    names = [item.get(field) for field in ("name", "topic", "topic_name")] if isinstance(item, dict) else []
+    names = [item.get(field) for field in ("name", "topic", "topic_name", "group_id")] if isinstance(item, dict) else []
     return any(isinstance(name, str) and not name.startswith(prefix) for name in names)
 
 

@@ -41,8 +41,8 @@ def _subscriptions(group: Group, protocol_name: str) -> list[Value]:
     ]
 
 
-def join_refused(caller: Caller, code: ErrorCode, *, member_id: str = "") -> Value:
-    protocol_name = None if caller.version >= _NULL_PROTOCOL_SINCE else ""
+def join_refused(version: int, code: ErrorCode, *, member_id: str = "") -> Value:
+    protocol_name = None if version >= _NULL_PROTOCOL_SINCE else ""
     return {"error_code": code, "member_id": member_id, "protocol_name": protocol_name}
 
 

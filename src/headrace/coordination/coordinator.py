@@ -87,7 +87,7 @@ class Coordinator:
         if code is ErrorCode.NONE and before is None and member_id != NEWCOMER:
             code = ErrorCode.UNKNOWN_MEMBER_ID
         if code is not ErrorCode.NONE:
-            return self._refusal(now, caller, answers.join_refused(caller, code, member_id=member_id))
+            return self._refusal(now, caller, answers.join_refused(caller.version, code, member_id=member_id))
         group = Group(group_id=group_id, state_since_ms=now.wall_ms) if before is None else before
         decision = self._decision(now, group)
         join(decision, request, caller, settings=self._settings, fresh_uuid=self._fresh_uuid)
@@ -240,6 +240,12 @@ class Coordinator:
                 assert_never(timer.kind)
         return decision
 
+    def decide_retention(self, now: Now) -> Decision:
+        """As when it is time to look for what has expired, whenever that is."""
+        decision = self._decision(now)
+        self._forget_expired(decision)
+        return decision
+
     def _forget_expired(self, decision: Decision) -> None:
         """Old offsets, and then groups that have neither offsets nor members."""
         now_ms, retention_ms = decision.now.wall_ms, self._settings.offsets_retention_ms
@@ -319,7 +325,7 @@ class Coordinator:
             group.moved_to(GroupState.DEAD, now_ms=now.wall_ms)
             for member in group.members.values():
                 if (caller := member.waiting_join) is not None:
-                    decision.answer(caller, answers.join_refused(caller, code, member_id=member.member_id))
+                    decision.answer(caller, answers.join_refused(caller.version, code, member_id=member.member_id))
                 if member.waiting_sync is not None:
                     decision.answer(member.waiting_sync, answers.refused(code))
         return decision

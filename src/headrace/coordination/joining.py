@@ -46,19 +46,19 @@ def join(
     member_id: str = request["member_id"]
     instance_id: str | None = request["group_instance_id"]
     if not _has_room(group, member_id, members_max=settings.members_max):
-        decision.answer(caller, answers.join_refused(caller, ErrorCode.GROUP_MAX_SIZE_REACHED))
+        decision.answer(caller, answers.join_refused(caller.version, ErrorCode.GROUP_MAX_SIZE_REACHED))
         dismiss(decision, member_id)
         complete_join_if_ready(decision)
     elif not group.supports(request["protocol_type"], frozenset(item["name"] for item in request["protocols"])):
         code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        decision.answer(caller, answers.join_refused(caller, code, member_id=member_id))
+        decision.answer(caller, answers.join_refused(caller.version, code, member_id=member_id))
     elif member_id == NEWCOMER:
         new_id = f"{(instance_id or caller.client_id)[:_NAME_CHARS_MAX]}-{fresh_uuid()}"
         _let_in(decision, request, caller, new_id, settings)
     elif member_id in group.pending_joins and instance_id is None:
         _add(decision, request, caller, member_id, settings)
     elif (code := group.check_member(member_id, instance_id)) is not ErrorCode.NONE:
-        decision.answer(caller, answers.join_refused(caller, code, member_id=member_id))
+        decision.answer(caller, answers.join_refused(caller.version, code, member_id=member_id))
     else:
         _join_again(decision, request, caller, group.members[member_id], settings)
 
@@ -83,11 +83,11 @@ def _let_in(decision: Decision, request: Value, caller: Caller, new_id: str, set
     elif instance_id is not None or caller.version < _ID_REQUIRED_SINCE:
         _add(decision, request, caller, new_id, settings)
     elif len(group.pending_joins) >= _PENDING_JOINS_MAX:
-        decision.answer(caller, answers.join_refused(caller, ErrorCode.GROUP_MAX_SIZE_REACHED))
+        decision.answer(caller, answers.join_refused(caller.version, ErrorCode.GROUP_MAX_SIZE_REACHED))
     else:
         decision.group = replace(group, pending_joins=group.pending_joins | {new_id})
         decision.set_timer(TimerKind.SESSION, request["session_timeout_ms"], member_id=new_id)
-        decision.answer(caller, answers.join_refused(caller, ErrorCode.MEMBER_ID_REQUIRED, member_id=new_id))
+        decision.answer(caller, answers.join_refused(caller.version, ErrorCode.MEMBER_ID_REQUIRED, member_id=new_id))
 
 
 def _add(decision: Decision, request: Value, caller: Caller, member_id: str, settings: GroupSettings) -> None:
@@ -130,7 +130,7 @@ def _updated(decision: Decision, member: Member, request: Value, caller: Caller)
         # It asks again, because its connection broke or its patience did. Whoever waits for the first answer joins
         # again as well.
         first, code = member.waiting_join, ErrorCode.REBALANCE_IN_PROGRESS
-        decision.answer(first, answers.join_refused(first, code, member_id=member.member_id))
+        decision.answer(first, answers.join_refused(first.version, code, member_id=member.member_id))
     return replace(
         member,
         session_timeout_ms=request["session_timeout_ms"],
@@ -148,7 +148,7 @@ def _succeed(
     code, old_id = ErrorCode.FENCED_INSTANCE_ID, predecessor.member_id
     if predecessor.waiting_join is not None:
         waiting = predecessor.waiting_join
-        decision.answer(waiting, answers.join_refused(waiting, code, member_id=old_id))
+        decision.answer(waiting, answers.join_refused(waiting.version, code, member_id=old_id))
     if predecessor.waiting_sync is not None:
         decision.answer(predecessor.waiting_sync, answers.refused(code))
     vacant = replace(predecessor, member_id=new_id, is_new=False, waiting_join=None, waiting_sync=None)

@@ -145,7 +145,7 @@ def dismiss(decision: Decision, member_id: str) -> None:
     member = decision.group.members.get(member_id)
     if member is not None and member.waiting_join is not None:
         waiting = member.waiting_join
-        decision.answer(waiting, answers.join_refused(waiting, ErrorCode.UNKNOWN_MEMBER_ID))
+        decision.answer(waiting, answers.join_refused(waiting.version, ErrorCode.UNKNOWN_MEMBER_ID))
     if member is not None and member.waiting_sync is not None:
         decision.answer(member.waiting_sync, answers.refused(ErrorCode.UNKNOWN_MEMBER_ID))
     decision.cancel_timer(TimerKind.SESSION, member_id=member_id)

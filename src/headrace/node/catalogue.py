@@ -127,6 +127,7 @@ class Catalogue:
                 self._take_back(topic, lambda: conclude(_storage_error(error)))
                 return
             node.topics.add(topic)
+            node.groups.topic_opened(topic)
             node.events.info("topic created", topic=name, partitions=len(placed))
             conclude(topic)
 
@@ -190,6 +191,7 @@ class Catalogue:
                 node.collected.forget_topic(topic.name)
                 for partition in topic.partitions:
                     partition.retire()
+                node.groups.topic_deleted(topic)
                 # Readers under way still hold spans of these files.
                 delay_us = topic.config.file_delete_delay_ms * 1000
                 self._remove_folders(topic, delay_us=delay_us, done=lambda: deleted.resolve(None))

@@ -473,6 +473,34 @@ class BrokerConfig(Settings):
         "what somebody read. Topics can override it.",
         dynamic=True,
     )
+    group_initial_rebalance_delay_ms: int = _setting(
+        "group.initial.rebalance.delay.ms",
+        INT,
+        3000,
+        "How long the first member of a new group is made to wait, so that others can join the same generation.",
+        check=at_least(0),
+    )
+    group_max_session_timeout_ms: int = _setting(
+        "group.max.session.timeout.ms",
+        INT,
+        30 * MINUTE_MS,
+        "The longest session timeout that a member may ask for.",
+        check=at_least(1),
+    )
+    group_max_size: int = _setting(
+        "group.max.size",
+        INT,
+        INT_MAX,
+        "The most members that a group may have.",
+        check=at_least(1),
+    )
+    group_min_session_timeout_ms: int = _setting(
+        "group.min.session.timeout.ms",
+        INT,
+        6000,
+        "The shortest session timeout that a member may ask for.",
+        check=at_least(1),
+    )
     http_listen: str | None = _setting(
         "http.listen",
         STRING,
@@ -757,6 +785,41 @@ class BrokerConfig(Settings):
     )
     num_partitions: int = _setting(
         "num.partitions", INT, 1, "Partitions of a topic that is created without saying how many.", check=at_least(1)
+    )
+    offset_metadata_max_bytes: int = _setting(
+        "offset.metadata.max.bytes",
+        INT,
+        4096,
+        "The longest text that may be committed with an offset.",
+        check=at_least(0),
+    )
+    offsets_retention_check_interval_ms: int = _setting(
+        "offsets.retention.check.interval.ms",
+        LONG,
+        10 * MINUTE_MS,
+        "How often old offsets are looked for.",
+        check=at_least(1),
+    )
+    offsets_retention_minutes: int = _setting(
+        "offsets.retention.minutes",
+        INT,
+        7 * 24 * 60,
+        "How long the offsets of a group without members are kept.",
+        check=at_least(1),
+    )
+    offsets_topic_num_partitions: int = _setting(
+        "offsets.topic.num.partitions",
+        INT,
+        50,
+        "Partitions of `__consumer_offsets`, when it is created.",
+        check=at_least(1),
+    )
+    offsets_topic_segment_bytes: int = _setting(
+        "offsets.topic.segment.bytes",
+        INT,
+        100 * MIB,
+        "Segment size of `__consumer_offsets`, when it is created.",
+        check=at_least(1),
     )
     producer_id_expiration_check_interval_ms: int = _setting(
         "producer.id.expiration.check.interval.ms",

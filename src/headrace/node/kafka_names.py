@@ -5,7 +5,7 @@ Names, not rows: nothing here is parsed, kept or described. A setting moves from
 """
 
 # Accepted with one warning: threads and buffers of a JVM, KRaft, TLS and SASL for listeners that are refused
-# anyway, and coordinators and replication, which are not built yet.
+# anyway, newer kinds of groups, transactions and replication, which are not built yet.
 INERT_NAMES = frozenset(
     """
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
@@ -25,8 +25,8 @@ INERT_NAMES = frozenset(
     group.consumer.migration.policy group.consumer.min.heartbeat.interval.ms
     group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
     group.consumer.session.timeout.ms group.coordinator.append.linger.ms group.coordinator.rebalance.protocols
-    group.coordinator.threads group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size
-    group.min.session.timeout.ms group.share.assignors group.share.delivery.count.limit group.share.enable
+    group.coordinator.threads
+    group.share.assignors group.share.delivery.count.limit group.share.enable
     group.share.heartbeat.interval.ms group.share.max.heartbeat.interval.ms
     group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms group.share.max.share.sessions
     group.share.max.size group.share.min.heartbeat.interval.ms group.share.min.record.lock.duration.ms
@@ -46,9 +46,9 @@ INERT_NAMES = frozenset(
     metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters
     metrics.num.samples metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
     num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
-    offset.metadata.max.bytes offsets.commit.timeout.ms offsets.load.buffer.size
-    offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
-    offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes
+    offsets.commit.timeout.ms offsets.load.buffer.size
+    offsets.topic.compression.codec
+    offsets.topic.replication.factor
     principal.builder.class process.roles producer.purgatory.purge.interval.requests queued.max.request.bytes
     queued.max.requests quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms
     remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes

@@ -30,6 +30,7 @@ from headrace.node.catalogue import RETRY_US, Catalogue, Placed
 from headrace.node.configs import BrokerConfig
 from headrace.node.fetch_sessions import FetchSessions
 from headrace.node.fetching import Fetch
+from headrace.node.groups import Groups
 from headrace.node.later import Later
 from headrace.node.meters import TICK_US
 from headrace.node.statistics import NodeStatistics
@@ -111,6 +112,7 @@ class Node:
         self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots)
         self.collected = NodeStatistics(now_us=clock.mono_us())
         self.catalogue = Catalogue(self, open_partitions=self._open_partitions, free_name=self._free_name)
+        self.groups = Groups(self)
         # Batches of the frames being taken that nobody waits for.
         self.gathered: Gathered = {}
         self._woken: list[Fetch] = []
@@ -137,6 +139,7 @@ class Node:
                 bytes_scanned += recovery.bytes_scanned
                 bytes_cut += recovery.bytes_cut
             self.topics.add(topic)
+            self.groups.topic_opened(topic)
             stored = self.store.read(TOPICS + name)
             if stored is None or stored.value != topic.record():
                 operations.append(Put(TOPICS + name, topic.record()))

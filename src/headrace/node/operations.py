@@ -1,4 +1,4 @@
-"""The operations that a client may perform on a topic and on the cluster, as Metadata tells them.
+"""The operations that a client may perform on a topic, a group and the cluster, as answers tell them.
 
 Without an authorizer everybody may do everything, which Kafka writes as a bit for each operation that the kind of
 thing knows.
@@ -45,4 +45,11 @@ CLUSTER_OPERATIONS: Final = _bits(
     Operation.DESCRIBE_CONFIGS,
     Operation.ALTER_CONFIGS,
     Operation.IDEMPOTENT_WRITE,
+)
+GROUP_OPERATIONS: Final = _bits(
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
 )

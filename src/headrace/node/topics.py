@@ -21,7 +21,8 @@ DELETING: Final = "deleting/"
 # What a client sends that does not know the leader's epoch.
 UNKNOWN_EPOCH: Final = -1
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+OFFSETS_TOPIC: Final = TopicName("__consumer_offsets")
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state"})
 
 
 # More than anybody waits for: whoever is told of so much looks again.
@@ -92,22 +93,19 @@ def _ignore() -> None:
 
 
 class Topic:
-    __slots__ = ("config", "id", "name", "name_bytes", "overrides", "partitions", "traffic")
+    __slots__ = ("config", "id", "is_internal", "name", "name_bytes", "overrides", "partitions", "traffic")
 
     def __init__(
         self, name: TopicName, topic_id: TopicId, config: TopicConfig, overrides: dict[str, str], traffic: TopicTraffic
     ) -> None:
         self.name = name
         self.name_bytes = name.encode()
+        self.is_internal = name in INTERNAL_TOPICS
         self.id = topic_id
         self.config = config
         self.overrides = overrides
         self.partitions: list[Partition] = []
         self.traffic = traffic
-
-    @property
-    def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
 
     def record(self) -> str:
         """What the store keeps of a topic."""

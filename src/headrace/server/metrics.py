@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 from headrace import __version__
+from headrace.node.groups import GroupsStatistics
 from headrace.node.meters import Distribution
 from headrace.node.node import Node
 from headrace.node.statistics import FOLLOWER_FETCH, RequestClassStatistics, TopicStatistics
@@ -33,6 +34,7 @@ def collect(node: Node, shell: Shell, disk: SystemDisk, helper: DiskHelper) -> I
     yield from request_metrics(snapshot.requests, names)
     yield from topic_metrics(snapshot.topics)
     yield from log_metrics(node)
+    yield from group_metrics(node.groups.statistics())
     yield from _rows(_SESSION_ROWS, node.sessions.statistics())
     yield from _rows(_SHELL_ROWS, shell.statistics())
     yield from _rows(_DISK_ROWS, disk.statistics())
@@ -121,6 +123,12 @@ def log_metrics(node: Node) -> Iterator[Metric]:
     yield gauge("headrace_partitions_offline", "Partitions that a disk error has taken offline.", offline)
 
 
+def group_metrics(groups: GroupsStatistics) -> Iterator[Metric]:
+    by_state = [Sample(count, {"state": state}) for state, count in groups.groups_by_state.items()]
+    yield Metric("headrace_groups", "gauge", "Consumer groups that this node coordinates.", by_state)
+    yield from _rows(_GROUP_ROWS, groups)
+
+
 # --- Objects whose statistics are plain numbers ---------------------------------------------------------------
 
 
@@ -132,6 +140,12 @@ class _Row(NamedTuple):
     scale: float = 1
 
 
+_GROUP_ROWS: Final = (
+    _Row("members", "gauge", "headrace_group_members", "Members of all of them."),
+    _Row("offsets", "gauge", "headrace_group_offsets", "Offsets that they have committed."),
+    _Row("waiting_answers", "gauge", "headrace_group_waiting", "Members that wait for a rebalance."),
+    _Row("shards_loading", "gauge", "headrace_group_partitions_loading", "Partitions of offsets still being read."),
+)
 _SESSION_ROWS: Final = (
     _Row("sessions", "gauge", "headrace_fetch_sessions", "Incremental fetch sessions kept."),
     _Row("partitions", "gauge", "headrace_fetch_session_partitions", "Partitions in all of them."),

@@ -1,7 +1,7 @@
 """The table of cases: for every served API, what is asked of both brokers."""
 
 from tests.conformance.case import Case
-from tests.conformance.cases import configs, describe, fetch, frames, offsets, produce, topics
+from tests.conformance.cases import configs, describe, fetch, frames, groups, offsets, produce, topics
 from tests.conformance.cases.bodies import SHARED_TOPICS, fill_shared_topics
 
 CASES: tuple[Case, ...] = (
@@ -10,6 +10,7 @@ CASES: tuple[Case, ...] = (
     *produce.CASES,
     *fetch.CASES,
     *offsets.CASES,
+    *groups.CASES,
     *topics.CASES,
     *configs.CASES,
 )

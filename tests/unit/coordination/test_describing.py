@@ -6,7 +6,6 @@ import pytest
 
 from headrace.coordination import answers
 from headrace.coordination.group import TRANSITIONS, Group, GroupState
-from headrace.coordination.members import Caller, Ticket
 from headrace.errors import ErrorCode
 from headrace.protocol.messages import (
     delete_groups,
@@ -162,7 +161,7 @@ def test_refusals_that_are_nothing_but_a_code_fit_every_version(api: ApiMessages
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     response = answers.refused(code)
     if api is join_group.API:
-        response = answers.join_refused(Caller(Ticket(0), version), code, member_id="m")
+        response = answers.join_refused(version, code, member_id="m")
     assert api.response.decode(api.response.encode(response, version), version)["error_code"] == code
 
 

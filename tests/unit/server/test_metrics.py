@@ -9,6 +9,7 @@ import pytest
 
 from headrace.errors import StorageError
 from headrace.node.fetch_sessions import FetchSessionStatistics
+from headrace.node.groups import GroupsStatistics
 from headrace.node.statistics import FOLLOWER_FETCH, NodeStatistics
 from headrace.server import metrics
 from headrace.server.disk import DiskStatistics
@@ -32,6 +33,14 @@ def field_names(kind: type) -> list[str]:
 )
 def test_every_figure_has_a_name(kind: type, rows: tuple[metrics._Row, ...]) -> None:
     assert [row.field for row in rows] == field_names(kind)
+
+
+def test_groups_are_told_by_state() -> None:
+    groups = GroupsStatistics({"Stable": 2, "Empty": 1}, members=5, offsets=7, waiting_answers=3, shards_loading=0)
+    told = list(metrics.group_metrics(groups))
+    render(told)
+    assert samples_of(told, "headrace_groups") == [Sample(2, {"state": "Stable"}), Sample(1, {"state": "Empty"})]
+    assert {row.field for row in metrics._GROUP_ROWS} == set(field_names(GroupsStatistics)) - {"groups_by_state"}
 
 
 def samples_of(told: Iterable[Metric], name: str) -> list[Sample]:

@@ -132,6 +132,8 @@ def _append_unanswered(node: "Node", topics: list[wire.TopicRecords], *, version
 
 def _admit(topic: Topic, records: memoryview | None, *, version: int, now_ms: int) -> tuple[memoryview, BatchHeader]:
     config = topic.config
+    if topic.is_internal:
+        raise Unreadable(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
     if records is None:
         raise Unreadable(ErrorCode.INVALID_RECORD, "Produce requests must have records for every partition")
     header = admit(
