@@ -4,8 +4,8 @@
 
 Each test makes a topic, writes a hundred messages with confluent-kafka, reads them as a consumer group, commits and
 leaves. The tests are the same; what differs is what starts before them and ends after them. Apache Kafka runs from its
-Maven artefacts (Java 17), in one process with the options of its own start script, and with what is usual to make it quick
-to test with: no initial rebalance delay. A container adds the time to start that.
+Maven artefacts (Java 17), in one process with the options of its own start script, and with what is usual to make it
+quick to test with: no initial rebalance delay. A container adds the time to start that.
 """
 
 import argparse

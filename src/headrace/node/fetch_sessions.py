@@ -109,6 +109,10 @@ class FetchSessions:
         session = self._by_id[session_id] = FetchSession(session_id, by_id=by_id, now_us=now_us)
         return session
 
+    def find(self, session_id: int) -> FetchSession | None:
+        """To look at; nobody is served by it."""
+        return self._by_id.get(session_id)
+
     def use(self, session_id: int, *, epoch: int, by_id: bool, now_us: int) -> FetchSession:
         session = self._by_id.get(session_id)
         if session is None:

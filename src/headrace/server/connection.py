@@ -396,6 +396,14 @@ class Connection:
             events.error("connection failed", client=address, error=error, trace=traceback.format_exc())
         self.close()
 
+    def give_up_waiting(self) -> None:
+        """Whoever was to answer will not: bring what can come at once, and close where something cannot."""
+        for slot in tuple(self._pending):
+            if slot.hurry is not None:
+                slot.hurry()
+        if self._pending:
+            self.close()
+
     def close(self) -> None:
         if self.closed:
             return

@@ -302,6 +302,8 @@ class _DirectorySync:
 class SystemDisk:
     """A tree of files below one root directory, which must exist."""
 
+    file_type: type[SystemFile] = SystemFile
+
     def __init__(self, root: str, *, helper: Helper | None, descriptors_max: int) -> None:
         """Offline tools pass no helper; then nothing may ask for a `_then`."""
         self.pool = DescriptorPool(root, descriptors_max=descriptors_max)
@@ -319,13 +321,13 @@ class SystemDisk:
 
     def open(self, path: str, *, create: bool = False) -> SystemFile:
         try:
-            return SystemFile(self, path, self._status(path))
+            return self.file_type(self, path, self._status(path))
         except FileNotFoundError:
             if not create:
                 raise
         with _failures_name(path):
             descriptor = self.pool.open(path, _FILE_FLAGS | os.O_CREAT)
-            file = SystemFile(self, path, os.fstat(descriptor))
+            file = self.file_type(self, path, os.fstat(descriptor))
         self.pool.hold(file, descriptor)
         return file
 

@@ -174,6 +174,19 @@ class Shell:
                 connection.send()
         self._is_finishing = False
 
+    def go_on_with(self, make_node: Callable[[], Node]) -> None:
+        """Serve another node from now on, on the same listeners; the present one is at its end.
+
+        Clients stay connected. Those who wait for an answer of the present node get it now, or are cut off. Then the
+        other is made. What was counted of requests goes on being counted where it was.
+        """
+        for connection in tuple(self._connections):
+            connection.give_up_waiting()
+        self.finish_turn()
+        endpoints = self.node.endpoints
+        self.node = make_node()
+        self.node.endpoints.update(endpoints)
+
     # --- Memory ----------------------------------------------------------------------------------------------
 
     def wait_for_memory(self, resume: Callable[[], None]) -> None:

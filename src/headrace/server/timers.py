@@ -87,6 +87,12 @@ class LoopTimers:
                 self._after()
             self._arm()
 
+    def catch_up(self) -> None:
+        """The clock was moved: fire what is due by now, and wait anew for the rest."""
+        if self._handle is not None:
+            self._handle.cancel()
+        self._run()
+
     def close(self) -> None:
         """Nothing fires any more, not even what is asked for later."""
         self._closed = True

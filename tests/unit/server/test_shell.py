@@ -2,16 +2,19 @@
 
 import asyncio
 import errno
+import os
 import socket
 import struct
+from pathlib import Path
 
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.node.node import Node
 from headrace.server import shell as shell_module
 from headrace.server.config import ListenerConfig
 from headrace.server.options import HostPort
-from tests.unit.server.served_node import Serve, ServedNode, fetch_body, produce_body
+from tests.unit.server.served_node import Disk, Serve, ServedNode, fetch_body, produce_body
 
 
 @pytest.fixture(autouse=True)
@@ -259,3 +262,41 @@ def test_closing_ends_what_is_under_way(serve: Serve) -> None:
         client.wait_end()
     assert served.used_bytes == 0
     assert not served.node.topics.partition("t", 0).watchers
+
+
+def test_another_node_takes_over_and_clients_stay_connected(serve: Serve, tmp_path: Path) -> None:
+    served = serve()
+    served.create("t")
+    served.create("flushed", flush_messages="1")
+    served.device.is_held = True
+    idle, reader, writer = (served.connect() for _ in range(3))
+    reader.ask("Fetch", 11, **fetch_body("t", wait_ms=2**31 - 1))
+    writer.ask("Produce", 9, **produce_body("flushed", b"value"))
+    served.run_until(lambda: served.handled("Fetch") == served.handled("Produce") == 1)
+    (tmp_path / "other").mkdir()
+    made: list[Node] = []
+
+    def make_node() -> Node:
+        other = Node(
+            config=served.node.config,
+            clock=served.node.clock,
+            timers=served.timers,
+            disk=Disk(str(tmp_path / "other"), helper=served.device, descriptors_max=64),
+            random_bytes=os.urandom,
+            events=served.told,
+        )
+        made.append(other)
+        return other
+
+    served.shell.go_on_with(make_node)
+    assert served.shell.node is made[0]
+    reader.wait_answers(1)  # Who can be answered is: there was nothing to read.
+    writer.wait_end()  # Who cannot, is cut off.
+    for client in (idle, reader):
+        found = client.call("Metadata", 12, topics=None, allow_auto_topic_creation=False)
+        assert found["topics"] == []
+        assert (found["brokers"][0]["host"], found["brokers"][0]["port"]) == tuple(served.address)
+    # What the one before still hears of concerns nobody.
+    served.device.release()
+    served.turn()
+    assert served.faults == []

@@ -112,6 +112,17 @@ class TestOnALoop:
         stage.pass_us(20_000)
         assert fired == ["with it", "after it"]
 
+    def test_when_the_clock_was_moved_what_is_due_fires_at_once_and_the_rest_in_time(self) -> None:
+        stage = HandStage()
+        fired: list[str] = []
+        for name, delay_us in (("soon", 5_000), ("later", 60_000)):
+            stage.timers.at(stage.clock.now_us + delay_us, lambda name=name: fired.append(name))  # type: ignore[misc]
+        stage.clock.now_us += 50_000
+        stage.timers.catch_up()
+        assert (fired, stage.after) == (["soon"], 1)
+        stage.pass_us(20_000)
+        assert fired == ["soon", "later"]
+
     def test_none_fires_after_closing(self) -> None:
         stage = HandStage()
         fired: list[str] = []
