@@ -134,6 +134,18 @@ ACCEPTED: tuple[Accepted, ...] = (
     Accepted(case="DescribeTopicPartitions/illegal empty name", field="topics[*", reason=_KAFKA_TRIPS),
     # Offsets.
     Accepted(case="ListOffsets/isolation level 2", field="*error_code", reason=_KAFKA_TRIPS),
+    # Groups.
+    Accepted(
+        case="FindCoordinator/of a transaction",
+        field="*",
+        reason="Transactions are not served. The error is the one that every client takes as final.",
+    ),
+    Accepted(case="FindCoordinator/of type *", field="*error_message", reason="Refused in our own words."),
+    Accepted(
+        case="JoinGroup/a protocol twice",
+        field="*",
+        reason="Kafka never answers a member that names a protocol twice; the node takes the first.",
+    ),
     # Reading.
     *(
         Accepted(case=case, field="*", reason="Kafka fails inside; the node takes a negative limit for none at all.")

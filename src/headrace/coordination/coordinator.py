@@ -111,7 +111,8 @@ class Coordinator:
         self, act: Callable[[Decision, Value, Caller], None], request: Value, caller: Caller, now: Now
     ) -> Decision:
         group_id = request["group_id"]
-        group = self._groups.get(group_id)
+        # Offsets may be committed under an empty name, so there may be such a group; but nobody can be a member of it.
+        group = self._groups.get(group_id) if group_id else None
         if group is None:
             code = ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
             return self._refusal(now, caller, answers.refused(code))

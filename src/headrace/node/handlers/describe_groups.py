@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headrace.coordination import answers
-from headrace.errors import ApiError
+from headrace.errors import ApiError, ErrorCode
 from headrace.node.apis import Api, Call, Message
 from headrace.node.operations import GROUP_OPERATIONS
 from headrace.protocol.messages import describe_groups as messages
@@ -16,7 +16,8 @@ def handle(node: "Node", request: Message, call: Call) -> Message:
     groups = [_describe(node, group_id, call.version) for group_id in request["groups"]]
     if request["include_authorized_operations"]:
         for group in groups:
-            group["authorized_operations"] = GROUP_OPERATIONS
+            if group.get("error_code", ErrorCode.NONE) == ErrorCode.NONE:
+                group["authorized_operations"] = GROUP_OPERATIONS
     return {"groups": groups}
 
 

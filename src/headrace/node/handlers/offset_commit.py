@@ -21,8 +21,8 @@ def handle(node: "Node", request: Message, call: Call) -> Message | Later[Messag
     known: list[Message] = []
     unknown: list[Message] = []
     for topic in request["topics"]:
-        there, missing = _sorted_out(node, topic)
-        if there or not missing:
+        there, missing = partitions_by_presence(node, topic)
+        if there:
             known.append({**topic, "partitions": there})
         if missing:
             unknown.append({**topic, "partitions": missing})
@@ -33,10 +33,10 @@ def handle(node: "Node", request: Message, call: Call) -> Message | Later[Messag
     answer = node.groups.decide(
         Coordinator.decide_commit, committed, call, refused=lambda code: answers.commit_refused(committed, code)
     )
-    return answer.map(lambda said: {"topics": _merged(said["topics"], refused)}) if refused else answer
+    return answer.map(lambda said: {"topics": merged(said["topics"], refused)}) if refused else answer
 
 
-def _sorted_out(node: "Node", topic: Message) -> tuple[list[Message], list[Message]]:
+def partitions_by_presence(node: "Node", topic: Message) -> tuple[list[Message], list[Message]]:
     """The partitions that are there, and those that are not."""
     found = node.topics.named(topic["name"])
     count = 0 if found is None else len(found.partitions)
@@ -44,13 +44,13 @@ def _sorted_out(node: "Node", topic: Message) -> tuple[list[Message], list[Messa
     return there, [one for one in topic["partitions"] if not 0 <= one["partition_index"] < count]
 
 
-def _merged(topics: list[Message], refused: list[Message]) -> list[Message]:
+def merged(topics: list[Message], refused: list[Message]) -> list[Message]:
     """Every topic once, with all of its partitions."""
-    merged = {topic["name"]: topic for topic in topics}
+    by_name = {topic["name"]: topic for topic in topics}
     for topic in refused:
-        known = merged.setdefault(topic["name"], {**topic, "partitions": []})
+        known = by_name.setdefault(topic["name"], {**topic, "partitions": []})
         known["partitions"] = known["partitions"] + topic["partitions"]
-    return list(merged.values())
+    return list(by_name.values())
 
 
 API = Api(messages.API, 2, 9, handle)

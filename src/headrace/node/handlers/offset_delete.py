@@ -6,6 +6,7 @@ from headrace.coordination import answers
 from headrace.coordination.coordinator import Coordinator
 from headrace.errors import ErrorCode
 from headrace.node.apis import Api, Call, Message
+from headrace.node.handlers.offset_commit import merged, partitions_by_presence
 from headrace.node.later import Later
 from headrace.protocol.messages import offset_delete as messages
 
@@ -14,22 +15,24 @@ if TYPE_CHECKING:
 
 
 def handle(node: "Node", request: Message, call: Call) -> Message | Later[Message]:
-    known = [topic for topic in request["topics"] if node.topics.named(topic["name"]) is not None]
-    unknown = [_unknown(topic) for topic in request["topics"] if topic not in known]
+    known: list[Message] = []
+    unknown: list[Message] = []
+    for topic in request["topics"]:
+        there, missing = partitions_by_presence(node, topic)
+        if there:
+            known.append({**topic, "partitions": there})
+        if missing:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            unknown.append({**topic, "partitions": [{**one, "error_code": code} for one in missing]})
     if unknown and not known:
         return {"topics": unknown}
 
     def with_unknown(said: Message) -> Message:
-        return said if said.get("error_code") else {**said, "topics": said["topics"] + unknown}
+        return said if said.get("error_code") else {"topics": merged(said["topics"], unknown)}
 
     deleted = {**request, "topics": known}
     answer = node.groups.decide(Coordinator.decide_delete_offsets, deleted, call, refused=answers.refused)
     return answer.map(with_unknown)
-
-
-def _unknown(topic: Message) -> Message:
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return {**topic, "partitions": [{**partition, "error_code": code} for partition in topic["partitions"]]}
 
 
 API = Api(messages.API, 0, 0, handle)
