@@ -27,15 +27,17 @@ from headrace.testing.inside.commands import Commands
 from headrace.testing.messages import FORK, LENGTH, SPAWN_REPLY, SPAWN_REQUEST, Answer, Request, pack, unpack
 
 
-def serve(sock: socket.socket, write_log: Callable[[str], object]) -> None:
-    """Serve one control socket to its end, on a loop of this thread's own."""
-    try:
-        import uvloop
-    except ImportError:
-        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    else:
-        loop_factory = uvloop.new_event_loop
-    with sock, asyncio.Runner(loop_factory=loop_factory) as runner:
+def serve(
+    sock: socket.socket,
+    write_log: Callable[[str], object],
+    *,
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+) -> None:
+    """Serve one control socket to its end, on a loop of this thread's own.
+
+    By default it is Python's: uvloop keeps a pipe for the rest of the process's life, and no debugger sees into it.
+    """
+    with sock, asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_Session(sock, write_log).run())
 
 
@@ -158,13 +160,21 @@ def _load_everything() -> None:
 def _serve_and_exit(control: int) -> NoReturn:
     status = 0
     try:
-        serve(socket.socket(fileno=control), _write_log)
+        serve(socket.socket(fileno=control), _write_log, new_loop=_fastest_loop)
     except BaseException:
         traceback.print_exc()
         status = 1
     sys.stderr.flush()
     # Nothing is left to do, and taking an interpreter apart takes longer than starting a broker.
     os._exit(status)
+
+
+def _fastest_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 def _write_log(line: str) -> None:
