@@ -17,6 +17,8 @@ import pytest
 
 from headrace.errors import ErrorCode
 from headrace.testing import Broker, BrokerError, BrokerPool
+from headrace.testing import broker as broker_module
+from headrace.testing.ports import lasting_ports
 from tests.embedded.conftest import MakeBroker, producing, send
 
 
@@ -226,3 +228,11 @@ def test_when_the_test_is_killed_the_broker_ends_and_takes_its_data_with_it(kind
     wait_until(lambda: has_ended(int(pid)))
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(port)))
+
+
+def test_a_port_that_was_taken_meanwhile_is_not_the_end(monkeypatch: pytest.MonkeyPatch, pool: BrokerPool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = lasting_ports(1)[0]
+        monkeypatch.setattr(broker_module, "lasting_ports", lambda count: [taken.getsockname()[1], free])
+        with pool.broker() as broker:
+            assert broker.port == free

@@ -155,27 +155,31 @@ class Broker:
                 self._data = Path(self._asked_data)
 
     def _start_on_a_port(self) -> str:
-        is_free_choice = self._port is None
-        for attempt in range(_PORTS_TRIED_MAX):
-            port = lasting_ports(1)[0] if self._port is None else self._port
-            setup = Setup(
-                data=str(self.data),
-                listen=f"127.0.0.1:{port}",
-                settings=self._config,
-                log_level=self._log_level,
-                is_temporary=self._asked_data is None,
-                owns_process=not self._in_thread,
-            )
+        """On the one that it has; if it has none yet, on one that is free, and stays free when the broker is down."""
+        if self._port is not None:
+            return self._start_on(self._port)
+        *others, last = lasting_ports(_PORTS_TRIED_MAX)
+        for port in others:
             try:
-                address: str = self.command("start", setup=setup)
+                return self._start_on(port)
             except BrokerError as error:
-                # Somebody else was given it since it was looked for: there are others.
-                if not is_free_choice or "cannot listen" not in str(error) or attempt + 1 == _PORTS_TRIED_MAX:
+                if "cannot listen" not in str(error):
                     raise
-            else:
-                self._port = port
-                return address
-        raise AssertionError("unreachable")
+                # Somebody else was given it since it was looked for.
+        return self._start_on(last)
+
+    def _start_on(self, port: int) -> str:
+        setup = Setup(
+            data=str(self.data),
+            listen=f"127.0.0.1:{port}",
+            settings=self._config,
+            log_level=self._log_level,
+            is_temporary=self._asked_data is None,
+            owns_process=not self._in_thread,
+        )
+        address: str = self.command("start", setup=setup)
+        self._port = port
+        return address
 
     def stop(self) -> bool:
         """Stop it as an operator would; `start` goes on from there. Whether everything could be written."""

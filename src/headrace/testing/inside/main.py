@@ -75,13 +75,17 @@ class _Session:
             fault.set_exception(error)
 
     async def _obey(self) -> None:
+        """Until the test is gone."""
         loop = asyncio.get_running_loop()
         while (head := await self._receive(LENGTH.size)) is not None:
             body = await self._receive(LENGTH.unpack(head)[0])
             if body is None:
                 return
-            request: Request = unpack(body)
-            await loop.sock_sendall(self._socket, pack(await self._answer(request)))
+            answer = pack(await self._answer(unpack(body)))
+            try:
+                await loop.sock_sendall(self._socket, answer)
+            except ConnectionError:
+                return
 
     async def _answer(self, request: Request) -> Answer:
         try:
