@@ -30,7 +30,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tests.oracle.toolbox import CACHE_DIR, REQUIRE_ALL, ToolMissing
-from tests.proofs import cold_reader, descriptors, disk_full, fsync_errors, kill, simulation, storm
+from tests.proofs import cold_reader, descriptors, disk_full, embedded, fsync_errors, kill, simulation, storm
 from tests.proofs.proof import Facts, Proof, Slice
 from tests.proofs.result import ROOT, commit, duration_text, is_dirty, number_text, rerun_command, write_page
 from tests.proofs.standing import Standing, load_standing, save_standing
@@ -127,6 +127,17 @@ PROOFS: Final = (
         total=1_000,
         ci=300,
         run=descriptors.run,
+    ),
+    Proof(
+        name="embedded",
+        promise=(
+            "Two hundred embedded brokers, as processes, forks and threads, leave no thread, descriptor, process or "
+            "file behind in the test that used them, nor any memory that can be measured."
+        ),
+        unit="starts",
+        total=200,
+        ci=24,
+        run=embedded.run,
     ),
 )
 
