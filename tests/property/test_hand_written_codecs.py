@@ -255,3 +255,61 @@ def fetched_value(data: fetch.PartitionData, records: bytes) -> Value:
     if data.leader is not None:
         value["current_leader"] = dict(zip(("leader_id", "leader_epoch"), data.leader, strict=True))
     return value
+
+
+# --- The shape of nearly every Produce request, parsed and answered more cheaply --------------------------------------
+
+PRODUCE_VERSIONS = pytest.mark.parametrize("version", range(produce.VERSION_MIN, produce.VERSION_MAX + 1))
+
+
+def lone_of(parsed: Parsed) -> Parsed:
+    """What `parse_lone` ought to find in a request that `parse_produce` has read; None where it may pass."""
+    transactional_id, acks, _, topics = parsed
+    match topics:
+        case [(topic, [(index, records)])] if records is not None and transactional_id is None:
+            return acks, topic, index, records
+    return None
+
+
+@PRODUCE_VERSIONS
+@few
+@given(size=st.sampled_from([0, 1, 61, 126, 127, 128, 300, 16382, 16383, 16384, 100_000]), name=st.text(max_size=40))
+def test_a_lone_batch_is_found_by_both(version: int, size: int, name: str) -> None:
+    rows = [{"index": 7, "records": bytes(range(251)) * (size // 251) + bytes(size % 251)}]
+    topic = {"name": name, "topic_id": b"t" * 16, "partition_data": rows}
+    body = PRODUCE.request.encode({"acks": -1, "timeout_ms": 9, "topic_data": [topic]}, version)
+    frame = memoryview(b"before" + body)
+    parsed = produce.parse_produce(frame, 6, version)
+    lone = produce.parse_lone(frame, 6, version)
+    if version >= produce.FLEXIBLE_SINCE and len(name.encode()) < 127:
+        assert lone == lone_of(parsed)
+        assert lone is not None
+    else:
+        assert lone is None
+
+
+@PRODUCE_VERSIONS
+@few
+@given(data=st.data())
+def test_what_is_no_lone_batch_is_left_to_the_other(version: int, data: st.DataObject) -> None:
+    """Whatever it is, whole, cut, changed or followed by more: either both read the same, or this one passes."""
+    encoded = PRODUCE.request.encode(data.draw(message_values(PRODUCE.request, version)), version)
+    chance = random.Random(len(encoded))
+    changed = []
+    for _ in range(MUTATIONS):
+        mutant = bytearray(encoded)
+        mutant[chance.randrange(len(mutant))] = chance.randrange(256)
+        changed.append(bytes(mutant))
+    cut = [encoded[:size] for size in range(len(encoded))]
+    for frame in map(memoryview, (encoded, encoded + b"\0", *cut, *changed)):
+        lone = produce.parse_lone(frame, 0, version)
+        if lone is not None:
+            assert lone == lone_of(produce.parse_produce(frame, 0, version))
+
+
+@pytest.mark.parametrize("version", range(produce.FLEXIBLE_SINCE, produce.VERSION_MAX + 1))
+@given(index=st.integers(0, 1 << 30), offset=st.integers(0, 1 << 62), stamp=st.integers(-1, 1 << 60))
+def test_a_lone_batch_is_answered_alike_by_both(version: int, index: int, offset: int, stamp: int) -> None:
+    topic = b"t" * 16
+    expected = produce.encode_produce_response([(topic, [(index, 0, offset, stamp, 3, None)])], version)
+    assert produce.encode_lone_answer(topic, index, offset, stamp, 3, version) == expected
