@@ -6,7 +6,7 @@ no thread, no clock read. They are handed these ports. The server implements the
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
 
@@ -111,18 +111,22 @@ class File(Readable, Protocol):
         ...
 
 
-class Disk(Protocol):
-    """A tree of files below one root. Paths are relative, with '/' between the parts."""
+class Files(Protocol):
+    """What a segment needs of a disk."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         """A handle; FileNotFoundError where there is no such file and `create` is false."""
         ...
 
+    def exists(self, path: str) -> bool: ...
+
+
+class Disk(Files, Protocol):
+    """A tree of files below one root. Paths are relative, with '/' between the parts."""
+
     def list(self, path: str) -> list[str]:
         """Names below a directory, sorted; empty where there is no such directory."""
         ...
-
-    def exists(self, path: str) -> bool: ...
 
     def make_dir(self, path: str) -> None:
         """With its parents; no error where it exists."""
@@ -159,3 +163,61 @@ class Disk(Protocol):
     def free_bytes(self) -> int: ...
 
     def total_bytes(self) -> int: ...
+
+
+class MapJob(NamedTuple):
+    """Learn the last offset of each key in some segments, from `start_offset` on, as far as memory allows."""
+
+    directory: str
+    bases: Sequence[int]
+    start_offset: int
+    end_offset: int  # Where the first segment begins that must not be touched.
+    memory_bytes_max: int
+    bytes_per_s_max: float
+
+
+class MappedKeys(NamedTuple):
+    end_offset: int  # Up to where the keys are known.
+    keys: int
+    bytes_read: int
+
+
+class CleanJob(NamedTuple):
+    """Write what the keys that were learnt leave of some segments into `.cleaned` files, which exist and are empty."""
+
+    directory: str
+    bases: Sequence[int]
+    remembered_offsets: Sequence[int]  # Last offsets of batches that producers are known by.
+    now_ms: int
+    delete_retention_ms: int
+    index_interval_bytes: int
+    bytes_per_s_max: float
+
+
+class CleanedSegments(NamedTuple):
+    bytes_read: int
+    bytes_written: int
+    records_read: int
+    records_kept: int
+
+
+Mapped = Callable[[MappedKeys | Exception], None]
+Cleaned = Callable[[CleanedSegments | Exception], None]
+
+
+class Cleaner(Protocol):
+    """Does the work of compaction off the loop: reads keys, then writes segments anew. One job at a time.
+
+    It calls back from the event loop, never from inside the call, with what it did or an error: `DiskFull` where there
+    was no room, `StorageError` for other failures of the disk, `CorruptBatch` where a segment cannot be read. A cleaner
+    that dies forgets its keys: whatever is asked of it until the next map is a `StorageError`.
+    """
+
+    def map_then(self, job: MapJob, done: Mapped) -> None: ...
+
+    def clean_then(self, job: CleanJob, targets: Sequence[File], done: Cleaned) -> None:
+        """`targets` are the files to write: log, offset index and time index. They are on disk when it calls back.
+
+        By their handles alone: one that outlives its node by a moment must not write into the next one's files.
+        """
+        ...

@@ -1,7 +1,7 @@
 """Reading partitions back over the bare protocol, byte by byte as they are served.
 
-No client library stands between: every batch's CRC is checked here, offsets must run without a gap, and leader epochs
-must not fall. What was read once must be the same bytes when it is read again.
+No client library stands between: every batch's CRC is checked here, offsets must run without a gap (but in a compacted
+log), and leader epochs must not fall. What was read once must be the same bytes when it is read again.
 """
 
 import hashlib
@@ -36,8 +36,11 @@ def fetch(wire: Wire, place: Place, offset: int, *, bytes_max: int = FETCH_BYTES
     return row
 
 
-def batches(wire: Wire, place: Place) -> Iterator[tuple[BatchHeader, bytes]]:
-    """Every batch that is visible, whole and in order; Anomaly where one should never have been served."""
+def batches(wire: Wire, place: Place, *, is_compacted: bool = False) -> Iterator[tuple[BatchHeader, bytes]]:
+    """Every batch that is visible, whole and in order; Anomaly where one should never have been served.
+
+    Only compaction may leave gaps between them.
+    """
     offset, epoch = 0, -1
     while True:
         row = fetch(wire, place, offset)
@@ -47,7 +50,7 @@ def batches(wire: Wire, place: Place) -> Iterator[tuple[BatchHeader, bytes]]:
         records = row["records"] or b""
         try:
             for position, header in whole_batches(records):
-                if header.base_offset != offset:
+                if header.base_offset < offset or (header.base_offset > offset and not is_compacted):
                     raise Anomaly(f"{place}: a batch at offset {header.base_offset} where {offset} was due")
                 if header.leader_epoch < epoch:
                     raise Anomaly(f"{place}: epoch {header.leader_epoch} at offset {offset}, behind {epoch}")

@@ -79,8 +79,7 @@ class TopicConfig(Settings):
         "cleanup.policy",
         LIST,
         ("delete",),
-        "What happens to old segments: deleted by retention, compacted by key, both, or (empty) neither. "
-        "Compaction itself is not built yet: a topic with `compact` alone keeps everything.",
+        "What happens to old segments: deleted by retention, compacted by key, both, or (empty) neither.",
         "log.cleanup.policy",
         check=_CLEANUP_POLICIES,
     )
@@ -127,7 +126,6 @@ class TopicConfig(Settings):
         "How long compaction keeps a tombstone.",
         "log.cleaner.delete.retention.ms",
         check=at_least(0),
-        acts=False,
     )
     file_delete_delay_ms: int = _topic(
         "file.delete.delay.ms",
@@ -219,7 +217,6 @@ class TopicConfig(Settings):
         "The longest that a record escapes compaction.",
         "log.cleaner.max.compaction.lag.ms",
         check=at_least(1),
-        acts=False,
     )
     max_message_bytes: int = _topic(
         "max.message.bytes",
@@ -260,7 +257,6 @@ class TopicConfig(Settings):
         "Share of a log that must be dirty before compaction.",
         "log.cleaner.min.cleanable.ratio",
         check=between(0, 1),
-        acts=False,
     )
     min_compaction_lag_ms: int = _topic(
         "min.compaction.lag.ms",
@@ -269,7 +265,6 @@ class TopicConfig(Settings):
         "The shortest time that a record escapes compaction.",
         "log.cleaner.min.compaction.lag.ms",
         check=at_least(0),
-        acts=False,
     )
     min_insync_replicas: int = _topic(
         "min.insync.replicas",
@@ -519,6 +514,23 @@ class BrokerConfig(Settings):
         "PLAINTEXT://127.0.0.1:9092",
         "Where clients connect, as NAME://HOST:PORT, with commas between. Port 0 picks a free one.",
     )
+    log_cleaner_backoff_ms: int = _setting(
+        "log.cleaner.backoff.ms",
+        LONG,
+        15_000,
+        "How often a log is looked for that is dirty enough to be compacted.",
+        check=at_least(0),
+        dynamic=True,
+    )
+    log_cleaner_dedupe_buffer_size: int = _setting(
+        "log.cleaner.dedupe.buffer.size",
+        LONG,
+        64 * MIB,
+        "Memory for the keys of a log that is being compacted; one key takes up to 200 bytes. Kafka's is twice that, "
+        "at 24 bytes a key. A log with more keys is compacted in several steps.",
+        check=at_least(MIB),
+        dynamic=True,
+    )
     log_cleaner_delete_retention_ms: int = _setting(
         "log.cleaner.delete.retention.ms",
         LONG,
@@ -526,7 +538,20 @@ class BrokerConfig(Settings):
         "How long compaction keeps a tombstone.",
         check=at_least(0),
         dynamic=True,
-        acts=False,
+    )
+    log_cleaner_enable: bool = _setting(
+        "log.cleaner.enable",
+        BOOLEAN,
+        True,
+        "Compact the topics whose `cleanup.policy` asks for it.",
+    )
+    log_cleaner_io_max_bytes_per_second: float = _setting(
+        "log.cleaner.io.max.bytes.per.second",
+        DOUBLE,
+        1.7976931348623157e308,
+        "The most that compaction reads and writes, in bytes per second.",
+        check=at_least(1),
+        dynamic=True,
     )
     log_cleaner_max_compaction_lag_ms: int = _setting(
         "log.cleaner.max.compaction.lag.ms",
@@ -535,7 +560,6 @@ class BrokerConfig(Settings):
         "The longest that a record escapes compaction.",
         check=at_least(1),
         dynamic=True,
-        acts=False,
     )
     log_cleaner_min_cleanable_ratio: float = _setting(
         "log.cleaner.min.cleanable.ratio",
@@ -544,7 +568,6 @@ class BrokerConfig(Settings):
         "Share of a log that must be dirty before compaction.",
         check=between(0, 1),
         dynamic=True,
-        acts=False,
     )
     log_cleaner_min_compaction_lag_ms: int = _setting(
         "log.cleaner.min.compaction.lag.ms",
@@ -553,13 +576,12 @@ class BrokerConfig(Settings):
         "The shortest time that a record escapes compaction.",
         check=at_least(0),
         dynamic=True,
-        acts=False,
     )
     log_cleanup_policy: tuple[str, ...] = _setting(
         "log.cleanup.policy",
         LIST,
         ("delete",),
-        "What happens to old segments: `delete`, `compact` (not built yet), or both.",
+        "What happens to old segments: `delete`, `compact`, or both.",
         check=_CLEANUP_POLICIES,
         dynamic=True,
     )

@@ -27,6 +27,7 @@ from headrace.node.apis import (
 )
 from headrace.node.appending import Gathered, write_gathered
 from headrace.node.catalogue import RETRY_US, Catalogue, Placed
+from headrace.node.compacting import Compaction
 from headrace.node.configs import BrokerConfig
 from headrace.node.fetch_sessions import FetchSessions
 from headrace.node.fetching import Fetch
@@ -41,7 +42,7 @@ from headrace.node.topics import (
     Topic,
     Topics,
 )
-from headrace.ports import Clock, Disk, File, Timers
+from headrace.ports import Cleaner, Clock, Disk, File, Timers
 from headrace.protocol.header import parse_request_header
 from headrace.storage.data_directory import DataDirectory, Identity
 from headrace.storage.loading import Recovery
@@ -89,7 +90,9 @@ class Node:
         disk: Disk,
         random_bytes: Callable[[int], bytes],
         events: Events,
+        cleaner: Cleaner | None = None,
     ) -> None:
+        """Without a cleaner nothing is compacted."""
         # Imported here because the handlers know the node, and the table knows the handlers.
         from headrace.node.handlers import APIS
 
@@ -113,6 +116,7 @@ class Node:
         self.collected = NodeStatistics(now_us=clock.mono_us())
         self.catalogue = Catalogue(self, open_partitions=self._open_partitions, free_name=self._free_name)
         self.groups = Groups(self)
+        self.compaction = None if cleaner is None else Compaction(self, disk, cleaner)
         # Batches of the frames being taken that nobody waits for.
         self.gathered: Gathered = {}
         self._woken: list[Fetch] = []
@@ -183,6 +187,8 @@ class Node:
     def close(self) -> bool:
         """Put everything on disk; whether the stop was clean."""
         self._closing = True
+        if self.compaction is not None:
+            self.compaction.close()
         failures = self.data.close()
         for partition, error in failures:
             self.events.error("log not closed", partition=partition, error=error)
@@ -327,6 +333,8 @@ class Node:
         config = self.config
         self._every(config.log_retention_check_interval_ms, self.delete_expired)
         self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
+        if self.compaction is not None:
+            self.compaction.look_regularly()
         self._every(config.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._every(TICK_US // 1000, lambda: self.collected.settle(now_us=self.clock.mono_us()))
 
@@ -413,11 +421,14 @@ class Node:
             partition.log.fail(error)
             return
         self.events.info("segments expired", partition=partition.log.directory, segments=len(segments))
+        self.remove_later(partition, files)
+
+    def remove_later(self, partition: Partition, files: list[File]) -> None:
+        """Delete files of segments that were replaced or dropped: readers under way still hold spans of them."""
 
         def remove() -> None:
             self.attempt("segments not removed", lambda: self.data.doomed(files))
 
-        # Readers under way still hold spans of these files.
         delay_us = partition.topic.config.file_delete_delay_ms * 1000
         self.timers.at(self.clock.mono_us() + delay_us, remove)
 

@@ -35,6 +35,8 @@ CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
+# The base timestamp is the time at which the tombstones in the batch may go (KIP-534).
+DELETE_HORIZON: Final = 0x40
 
 NO_PRODUCER_ID: Final = -1
 NO_SEQUENCE: Final = -1
@@ -77,6 +79,11 @@ class BatchHeader(NamedTuple):
     @property
     def is_transactional(self) -> bool:
         return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on compaction may drop the tombstones in the batch; None where it was not decided yet."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
 def sequence_after(sequence: int, steps: int) -> int:
@@ -128,6 +135,15 @@ def whole_batches(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
             return
         yield position, parse_whole_batch(data, position)
         position += LENGTH_END + length
+
+
+def make_batch(header: BatchHeader, payload: Buffer) -> bytes:
+    """A whole batch of this header and payload; length and CRC are made to fit, whatever the header says."""
+    length = HEADER_BYTES - LENGTH_END + len(payload)
+    batch = bytearray(HEADER.pack(*header._replace(batch_length=length, crc=0)))
+    batch += payload
+    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CRC_START:]))
+    return bytes(batch)
 
 
 def write_placement(batch: memoryview, *, base_offset: int, leader_epoch: int) -> None:

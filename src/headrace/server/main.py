@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn
 from headrace.clock import SystemClock
 from headrace.errors import ConfigError, HeadraceError
 from headrace.node.node import Loaded, Node
+from headrace.server.cleaner import CleanerProcess
 from headrace.server.config import ServerConfig, load_config
 from headrace.server.disk import SystemDisk
 from headrace.server.disk_helper import DiskHelper
@@ -140,6 +141,7 @@ class Server:
         self._clock = SystemClock()
         files_max = min(max(raise_descriptor_limit() - _DESCRIPTORS_BESIDE_FILES, 64), _FILES_OPEN_MAX)
         self._helper = DiskHelper(loop)
+        self._cleaner = CleanerProcess(loop, str(config.data))
         self._disk = SystemDisk(str(config.data), helper=self._helper, descriptors_max=files_max)
         self._timers = LoopTimers(loop, self._clock, after=self._after_timers)
         self.shell: Shell | None = None
@@ -160,6 +162,7 @@ class Server:
             disk=self._disk,
             random_bytes=os.urandom,
             events=self._events,
+            cleaner=self._cleaner,
         )
         self.shell = Shell(
             node=node,
@@ -207,6 +210,7 @@ class Server:
         self.shell.close()
         self._timers.close()
         clean = self.shell.node.close()
+        self._cleaner.close()
         self._helper.close()
         self._disk.close()
         self._events.info("stopped", clean=clean)
@@ -219,5 +223,6 @@ class Server:
         if self.shell is not None:
             self.shell.close()
         self._timers.close()
+        self._cleaner.close()
         self._helper.close()
         self._disk.close()

@@ -35,6 +35,8 @@ def collect(node: Node, shell: Shell, disk: SystemDisk, helper: DiskHelper) -> I
     yield from topic_metrics(snapshot.topics)
     yield from log_metrics(node)
     yield from group_metrics(node.groups.statistics())
+    if node.compaction is not None:
+        yield from _rows(_COMPACTION_ROWS, node.compaction.statistics())
     yield from _rows(_SESSION_ROWS, node.sessions.statistics())
     yield from _rows(_SHELL_ROWS, shell.statistics())
     yield from _rows(_DISK_ROWS, disk.statistics())
@@ -145,6 +147,15 @@ _GROUP_ROWS: Final = (
     _Row("offsets", "gauge", "headrace_group_offsets", "Offsets that they have committed."),
     _Row("waiting_answers", "gauge", "headrace_group_waiting", "Members that wait for a rebalance."),
     _Row("shards_loading", "gauge", "headrace_group_partitions_loading", "Partitions of offsets still being read."),
+)
+_COMPACTION_ROWS: Final = (
+    _Row("cleanings", "counter", "headrace_compactions_total", "Logs compacted, each time that one was."),
+    _Row("failures", "counter", "headrace_compaction_failures_total", "Compactions that were given up."),
+    _Row("bytes_read", "counter", "headrace_compaction_read_bytes_total", "Bytes of segments compacted."),
+    _Row("bytes_written", "counter", "headrace_compaction_written_bytes_total", "What was left of them."),
+    _Row("records_read", "counter", "headrace_compaction_read_records_total", "Records in segments compacted."),
+    _Row("records_kept", "counter", "headrace_compaction_kept_records_total", "What was left of them."),
+    _Row("uncleanable", "gauge", "headrace_partitions_uncleanable", "Partitions too damaged to be compacted."),
 )
 _SESSION_ROWS: Final = (
     _Row("sessions", "gauge", "headrace_fetch_sessions", "Incremental fetch sessions kept."),

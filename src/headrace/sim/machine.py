@@ -15,6 +15,7 @@ from headrace.node.configs import BrokerConfig
 from headrace.node.later import Later
 from headrace.node.node import Endpoint, Loaded, Node
 from headrace.ports import Cancel
+from headrace.sim.cleaner import SimCleaner
 from headrace.sim.disk import SimDisk, Survival
 from headrace.sim.world import SimClock, SimTimers, World
 
@@ -82,6 +83,7 @@ class Machine:
                 clock=self.clock,
                 timers=self._timers,
                 disk=self.disk,
+                cleaner=SimCleaner(self.disk),
                 random_bytes=self.world.random.randbytes,
                 events=_Events(self._told),
             )

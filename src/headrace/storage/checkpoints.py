@@ -1,6 +1,6 @@
 """The small text files at the root of a data directory, in Kafka's formats.
 
-`recovery-point-offset-checkpoint` and its two siblings map partitions to offsets; `meta.properties` names the
+`recovery-point-offset-checkpoint` and its siblings map partitions to offsets; `meta.properties` names the
 cluster and the node; `partition.metadata` names a partition's topic id.
 """
 
@@ -13,6 +13,7 @@ from headrace.ids import TopicId, TopicName, TopicPartition, parse_topic_id, top
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"

@@ -32,6 +32,9 @@ class DataDirectory:
         self.clean = disk.exists(checkpoints.CLEAN_SHUTDOWN)
         self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS)
         self._start_offsets = self._read_offsets(checkpoints.START_OFFSETS)
+        # Up to where each log was compacted.
+        self._cleaned_offsets = self._read_offsets(checkpoints.CLEANED_OFFSETS)
+        self._is_cleaned_stale = False
         self._checkpointing = False
         self._checkpoints = 0  # How many were begun.
 
@@ -96,7 +99,8 @@ class DataDirectory:
             directory,
             config,
             clean=self.clean or is_new,
-            recovery_point=self._recovery_points.get(partition, 0),
+            # Compaction leaves gaps, and only where everything was on disk: they are not taken for a crash's.
+            recovery_point=max(self._recovery_points.get(partition, 0), self._cleaned_offsets.get(partition, 0)),
             start_offset=self._start_offsets.get(partition, 0),
             now_ms=now_ms,
         )
@@ -104,6 +108,10 @@ class DataDirectory:
         if checkpoints.decode_partition_metadata(self._disk.read_file(metadata)) is None:
             # Not waited for: the catalogue knows the id too, and a torn file is mended here.
             self._disk.replace_file(metadata, checkpoints.encode_partition_metadata(topic_id), sync=False)
+        if self._cleaned_offsets.get(partition, 0) > log.end_offset:
+            # Its end was lost, and will be written anew: at once, since a recovery point is taken from it.
+            del self._cleaned_offsets[partition]
+            self._write_cleaned(sync=True)
         self.logs[partition] = log
         return log, recovery
 
@@ -128,6 +136,7 @@ class DataDirectory:
     def _forget(self, partition: TopicPartition) -> None:
         self._start_offsets.pop(partition, None)
         self._recovery_points.pop(partition, None)
+        self._is_cleaned_stale |= self._cleaned_offsets.pop(partition, None) is not None
 
     def remove_folder(self, name: str) -> None:
         self._disk.remove_tree(name)
@@ -140,6 +149,9 @@ class DataDirectory:
         """Write down what is known to be on disk, so that a restart need not read it."""
         self._checkpoints += 1
         self._disk.replace_file(checkpoints.RECOVERY_POINTS, self._encode_recovery_points())
+        if self._is_cleaned_stale:
+            self._write_cleaned(sync=True)
+            self._is_cleaned_stale = False
         self.checkpoint_starts()
 
     def checkpoint_then(self, done: Callable[[OSError | StorageError | None], None]) -> None:
@@ -189,6 +201,18 @@ class DataDirectory:
         starts = {tp: log.start_offset for tp, log in self.logs.items()}
         self._disk.replace_file(checkpoints.START_OFFSETS, checkpoints.encode_offsets(starts))
         self._start_offsets = starts
+
+    def cleaned_offset(self, partition: TopicPartition) -> int | None:
+        """Up to where a log was compacted; None where it never was."""
+        return self._cleaned_offsets.get(partition)
+
+    def note_cleaned(self, partition: TopicPartition, offset: int) -> None:
+        self._cleaned_offsets[partition] = offset
+        self._write_cleaned(sync=False)  # If a crash takes it, the same is compacted once more.
+
+    def _write_cleaned(self, *, sync: bool) -> None:
+        encoded = checkpoints.encode_offsets(self._cleaned_offsets)
+        self._disk.replace_file(checkpoints.CLEANED_OFFSETS, encoded, sync=sync)
 
     def is_start_written(self, partition: TopicPartition) -> bool:
         """Whether a crash would find the log starting where it does now."""

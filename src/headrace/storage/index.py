@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from headrace.errors import DiskFull
-from headrace.ports import Disk, File
+from headrace.ports import File, Files
 from headrace.protocol.batch import NO_TIMESTAMP
 
 OFFSET_ENTRY: Final = Struct(">ii")
@@ -34,7 +34,7 @@ class _EntryFile:
 
     __slots__ = ("_disk", "_entry", "_path", "count", "opened")
 
-    def __init__(self, disk: Disk, path: str, entry: Struct) -> None:
+    def __init__(self, disk: Files, path: str, entry: Struct) -> None:
         self._disk = disk
         self._path = path
         self._entry = entry
@@ -94,7 +94,7 @@ class _EntryFile:
 class OffsetIndex:
     __slots__ = ("_block_offsets", "_block_positions", "_entries", "_offsets", "_pending", "_positions", "_tail_first")
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Files, path: str) -> None:
         self._entries = _EntryFile(disk, path, OFFSET_ENTRY)
         self._pending: list[tuple[int, int]] = []
         # The tail: entries from number `_tail_first` on, pending ones included.
@@ -201,7 +201,7 @@ class TimeEntry(NamedTuple):
 class TimeIndex:
     __slots__ = ("_entries", "_last", "_pending")
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Files, path: str) -> None:
         self._entries = _EntryFile(disk, path, TIME_ENTRY)
         self._pending: list[TimeEntry] = []
         self._last: TimeEntry | None = None

@@ -21,9 +21,17 @@ from headrace.storage.log_config import LogConfig
 from headrace.storage.producers import Producers
 from headrace.storage.repair import Quarantined, repair_segment
 from headrace.storage.scan import Chain, Damage, chained_batches, headers_from
-from headrace.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment, segment_name
+from headrace.storage.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    Segment,
+    segment_name,
+)
+from headrace.storage.swapping import finish_swaps
 
-LEFTOVER_SUFFIXES: Final = (DELETED_SUFFIX, ".cleaned", ".swap", ".tmp")
+LEFTOVER_SUFFIXES: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 
 
 class Recovery(NamedTuple):
@@ -66,11 +74,11 @@ def _load(
 ) -> tuple[PartitionLog, Recovery]:
     """`doubt_from` is the offset whose segment, and all behind it, must be read; None where none must."""
     disk.make_dir(directory)
-    names = disk.list(directory)
-    for name in names:
+    for name in disk.list(directory):
         if name.endswith(LEFTOVER_SUFFIXES):
             disk.open(f"{directory}/{name}").delete()
-    bases = _offsets_named(names, LOG_SUFFIX)
+    finish_swaps(disk, directory)
+    bases = _offsets_named(disk.list(directory), LOG_SUFFIX)
     if not bases:
         bases = [start_offset]
         Segment(disk, directory, start_offset, created_ms=now_ms, create=True)

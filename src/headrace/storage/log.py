@@ -24,6 +24,7 @@ from headrace.protocol.batch import (
     write_append_time,
     write_placement,
 )
+from headrace.storage.cleanable import Dirt, SealedSegment, find_dirt
 from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.flushing import FlushDone, Flusher, Place, SyncTargets
 from headrace.storage.log_config import LogConfig
@@ -36,6 +37,7 @@ from headrace.storage.segments import Segments
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 # Recent batch starts, so that a reader at the tail needs no search.
 _RECENT_MAX: Final = 512
+_NEVER_MS: Final = 2**63 - 1
 
 
 class Appended(NamedTuple):
@@ -288,6 +290,10 @@ class PartitionLog:
         """Call back once everything before `end_offset` is on disk, or cannot be."""
         self._flusher.flush_then(end_offset, done)
 
+    def flush(self) -> None:
+        """Put what is there now on disk, indexes of sealed segments included, though nobody waits for it."""
+        self._flusher.flush()
+
     @property
     def recovery_point(self) -> int:
         """What a restart need not read: everything before it is on disk, indexes included."""
@@ -433,6 +439,49 @@ class PartitionLog:
             _, self._watermark_base, self._watermark_position = self._place_of(self.high_watermark)
         self._dirty_directories.add(self.directory)
         return doomed
+
+    # --- Compacting ------------------------------------------------------------------------------------------
+
+    def sealed_segments(self, *, with_indexes: bool = False) -> list[SealedSegment]:
+        """What compaction asks of the segments before the active one. Their indexes only where it must: that reads."""
+        config = self.config
+        sealed = []
+        for segment in self._segments:
+            if segment is self._segments.active:
+                break
+            if config.min_compaction_lag_ms > 0:
+                segment.learn_timestamps()
+            first_ms = NO_TIMESTAMP if config.max_compaction_lag_ms == _NEVER_MS else segment.learn_first_timestamp()
+            entries = segment.offsets.count if with_indexes else 0
+            sealed.append(
+                SealedSegment(segment.base_offset, segment.size, first_ms, segment.max_timestamp, entries)
+            )
+        return sealed
+
+    def find_dirt(self, *, cleaned_offset: int | None, now_ms: int) -> Dirt:
+        """What is to be compacted, given up to where that was done."""
+        return find_dirt(
+            self.sealed_segments(),
+            self.config,
+            cleaned_offset=cleaned_offset,
+            start_offset=self.start_offset,
+            # What is not on disk, indexes included, may still change its place.
+            safe_offset=min(self.high_watermark, self.recovery_point),
+            active_base=self._segments.active.base_offset,
+            end_offset=self.end_offset,
+            now_ms=now_ms,
+        )
+
+    def exchange(self, bases: Sequence[int], cleaned: Segment) -> list[Segment] | None:
+        """Read from a compacted segment from now on; those that it replaces, or None where they are not all there."""
+        replaced = self._segments.replace(bases, cleaned)
+        if replaced is not None and self._watermark_base in bases:
+            # Behind the last of them: positions in it are others now.
+            _, self._watermark_base, self._watermark_position = self._place_of(self.high_watermark)
+        return replaced
+
+    def holds(self, segment: Segment) -> bool:
+        return self._segments.holding(segment.base_offset) is segment
 
     # --- Lifecycle -------------------------------------------------------------------------------------------
 

@@ -68,6 +68,10 @@ class Producers:
         """Above every id remembered."""
         return max(self._by_id, default=-1) + 1
 
+    def remembered_offsets(self) -> frozenset[int]:
+        """The last offsets of the batches that a retry is known by."""
+        return frozenset(batch.last_offset for producer in self._by_id.values() for batch in producer.batches)
+
     def check(
         self, *, producer_id: int, producer_epoch: int, base_sequence: int, last_sequence: int
     ) -> WrittenBatch | None:

@@ -16,6 +16,9 @@ class Rolling:
     def __init__(self, config: LogConfig, active: Segment) -> None:
         self._segment_bytes_max = config.segment_bytes
         self._segment_ms = config.segment_ms
+        if config.compacts:
+            # What must be compacted by some time must be sealed by then.
+            self._segment_ms = min(config.segment_ms, config.max_compaction_lag_ms)
         # Kafka keeps one time entry in reserve for sealing.
         self._index_entries_max = min(
             config.segment_index_bytes // OFFSET_ENTRY.size, config.segment_index_bytes // TIME_ENTRY.size - 1

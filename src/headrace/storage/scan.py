@@ -59,8 +59,8 @@ class Chain:
         self._epoch = header.leader_epoch
 
 
-def checked_batches(file: Readable, *, start: int = 0) -> Iterator[tuple[int, BatchHeader] | Damage]:
-    """Every whole, checksummed batch from `start`; a last `Damage` where the file does not end with one.
+def whole_batches_in(file: Readable, *, start: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Every whole, checksummed batch from `start`, with its bytes; CorruptBatch where the file does not go on with one.
 
     A length field is believed only as far as the file reaches.
     """
@@ -70,18 +70,26 @@ def checked_batches(file: Readable, *, start: int = 0) -> Iterator[tuple[int, Ba
     while position < file.size:
         if position + HEADER_BYTES > window_start + len(window):
             window, window_start = memoryview(file.read(position, _WINDOW_BYTES)), position
-        try:
-            header = parse_header(window, position - window_start)
-            if position + header.size_bytes > file.size or header.batch_length < HEADER_BYTES - LENGTH_END:
-                raise CorruptBatch(f"batch length {header.batch_length} with {file.size - position} bytes left")
-            if position + header.size_bytes > window_start + len(window):
-                size = max(header.size_bytes, _WINDOW_BYTES)
-                window, window_start = memoryview(file.read(position, size)), position
-            yield position, parse_whole_batch(window, position - window_start)
-        except CorruptBatch as error:
-            yield Damage(position, str(error))
-            return
+        header = parse_header(window, position - window_start)
+        if position + header.size_bytes > file.size or header.batch_length < HEADER_BYTES - LENGTH_END:
+            raise CorruptBatch(f"batch length {header.batch_length} with {file.size - position} bytes left")
+        if position + header.size_bytes > window_start + len(window):
+            size = max(header.size_bytes, _WINDOW_BYTES)
+            window, window_start = memoryview(file.read(position, size)), position
+        at = position - window_start
+        yield position, parse_whole_batch(window, at), window[at : at + header.size_bytes]
         position += header.size_bytes
+
+
+def checked_batches(file: Readable, *, start: int = 0) -> Iterator[tuple[int, BatchHeader] | Damage]:
+    """The same without their bytes; a last `Damage` where the file does not end with a batch."""
+    end = start
+    try:
+        for position, header, _ in whole_batches_in(file, start=start):
+            yield position, header
+            end = position + header.size_bytes
+    except CorruptBatch as error:
+        yield Damage(end, str(error))
 
 
 def chained_batches(file: Readable, chain: Chain, *, start: int = 0) -> Iterator[tuple[int, BatchHeader] | Damage]:

@@ -7,7 +7,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from headrace.errors import CorruptBatch
-from headrace.ports import Buffer, Disk, File
+from headrace.ports import Buffer, File, Files
 from headrace.protocol.batch import HEADER_BYTES, LENGTH_END, LOG_APPEND_TIME, MAGIC, NO_TIMESTAMP, BatchHeader
 from headrace.protocol.records import decode_records
 from headrace.storage.index import OffsetIndex, TimeIndex
@@ -18,7 +18,10 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 TXN_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
+# Behind the others, for the time before and after a file is a part of the log.
 DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
 
 # Base offset, batch length, magic and last offset delta: all that finding a batch needs of its header.
 _STEP: Final = Struct(">qi4xb6xi")
@@ -46,6 +49,7 @@ class Segment:
     __slots__ = (
         "_disk",
         "_offsets",
+        "_suffix",
         "_times",
         "base_offset",
         "bytes_since_index",
@@ -58,8 +62,11 @@ class Segment:
         "max_timestamp_offset",
     )
 
-    def __init__(self, disk: Disk, directory: str, base_offset: int, *, created_ms: int, create: bool = False) -> None:
+    def __init__(
+        self, disk: Files, directory: str, base_offset: int, *, created_ms: int, create: bool = False, suffix: str = ""
+    ) -> None:
         self._disk = disk
+        self._suffix = suffix
         self.directory = directory
         self.base_offset = base_offset
         self.created_ms = created_ms
@@ -74,7 +81,7 @@ class Segment:
         self._times: TimeIndex | None = None
 
     def path(self, suffix: str) -> str:
-        return f"{self.directory}/{segment_name(self.base_offset)}{suffix}"
+        return f"{self.directory}/{segment_name(self.base_offset)}{suffix}{self._suffix}"
 
     @property
     def size(self) -> int:
@@ -250,16 +257,26 @@ class Segment:
                         return TimestampOffset(record.timestamp_ms, record.offset, header.leader_epoch)
         return None
 
-    def doomed_files(self) -> list[File]:
-        """The files renamed out of the way, to be deleted once nobody can be reading them."""
+    def doomed_files(self, *, keep_snapshot: bool = False) -> list[File]:
+        """The files renamed out of the way, to be deleted once nobody can be reading them.
+
+        A snapshot stays where another segment begins at the same offset.
+        """
+        return self.rename(DELETED_SUFFIX, with_snapshot=not keep_snapshot)
+
+    def rename(self, suffix: str, *, with_snapshot: bool = False) -> list[File]:
+        """Give all its files another last suffix; the files."""
         # By the handles that there are: a sync of one that is under way must not lose its file.
         opened = [self.log]
         opened += [index.opened for index in (self._offsets, self._times) if index is not None and index.opened]
         by_path = {file.path: file for file in opened}
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX):
-            path = self.path(suffix)
+        others = [self.path(kind) for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)]
+        if with_snapshot:
+            others.append(f"{self.directory}/{segment_name(self.base_offset)}{SNAPSHOT_SUFFIX}")
+        for path in others:
             if path not in by_path and self._disk.exists(path):
                 by_path[path] = self._disk.open(path)
         for path, file in by_path.items():
-            file.rename(path + DELETED_SUFFIX)
+            file.rename(path.removesuffix(self._suffix) + suffix)
+        self._suffix = suffix
         return list(by_path.values())

@@ -5,7 +5,7 @@ segment and a position in it; what that means (visible, flushed, the end) is the
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from headrace.storage.flushing import Place
 from headrace.storage.segment import Segment, Span, TimestampOffset
@@ -43,6 +43,18 @@ class Segments:
         dropped, self._segments = self._segments[:count], self._segments[count:]
         self._bases = self._bases[count:]
         return dropped
+
+    def replace(self, bases: Sequence[int], by: Segment) -> list[Segment] | None:
+        """Put one segment in the place of some that follow each other; those, or None where they are not all there."""
+        first = self._index_of(bases[0])
+        end = first + len(bases)
+        if self._bases[first:end] != list(bases) or end >= len(self._segments):
+            return None
+        assert by.base_offset == bases[0]
+        replaced = self._segments[first:end]
+        self._segments = [*self._segments[:first], by, *self._segments[end:]]
+        self._bases = [segment.base_offset for segment in self._segments]
+        return replaced
 
     def _index_of(self, offset: int) -> int:
         return max(bisect_right(self._bases, offset) - 1, 0)

@@ -46,7 +46,7 @@ class DrivenNode:
 
     def _start(self) -> None:
         self.timers = SimTimers(self.world)
-        self.node = Node(
+        self.node = self.make_node(
             config=self.config,
             clock=self.clock,
             timers=self.timers,
@@ -58,6 +58,9 @@ class DrivenNode:
         loaded = self.resolve(self.node.start())
         if not isinstance(loaded, Loaded):
             raise loaded
+
+    def make_node(self, **ports: Any) -> Node:
+        return Node(**ports)
 
     def restart(self) -> None:
         """Stop cleanly and start again."""

@@ -33,6 +33,11 @@ class Settings:
     retention_bytes: int = -1
     log_append_time: bool = False
     deletes: bool = True
+    compacts: bool = False
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
+    delete_retention_ms: int = 86_400_000
 
 
 def batch(*values: bytes, timestamp_ms: int = NOW_MS, timestamps_ms: Sequence[int] | None = None, **more: Any) -> bytes:
