@@ -29,7 +29,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup ## start a node, write and read web-log events, kill and restart it on the way
+demo: setup ## start a node, write and read web-log events, kill it and a consumer on the way
 	$(BIN)/headrace demo $(ARGS)
 
 test: setup ## run the tests that need nothing but Python

@@ -6,17 +6,13 @@ HEADRACE_TEST_BOOTSTRAP names another Kafka to run the same against, as a contro
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from headrace.cli.app import app
 from headrace.testing.node_process import NodeProcess
+from tests.clients.command_line import Headrace, command
 
 
 @pytest.fixture
@@ -26,26 +22,6 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
         return other
     node: NodeProcess = request.getfixturevalue("shared_node")
     return node.bootstrap
-
-
-class Headrace:
-    """The command, pointed at a broker."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-
-    def __call__(self, *arguments: str | Path, stdin: str | bytes = "", status: int = 0) -> Result:
-        environment = {"HEADRACE_BOOTSTRAP": self.bootstrap}
-        result = CliRunner().invoke(app, list(map(str, arguments)), input=stdin, env=environment)
-        assert result.exit_code == status, f"{arguments}: {result.exit_code}\n{result.output}"
-        assert "Traceback" not in result.output
-        return result
-
-    def json(self, *arguments: str | Path, stdin: str | bytes = "") -> Any:
-        return json.loads(self(*arguments, "--json", stdin=stdin).stdout)
-
-    def consumed(self, *arguments: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self("consume", *arguments, "--json").stdout.splitlines()]
 
 
 @pytest.fixture
@@ -111,8 +87,8 @@ def test_existing_and_missing_topics(headrace: Headrace, topic: str) -> None:
     assert "already exists" in headrace("topics", "create", topic, status=1).stderr
     assert headrace.json("topics", "create", topic, "--if-not-exists")[0]["outcome"] == "exists"
     missing = f"{topic}-missing"
-    for command in (["topics", "describe"], ["topics", "delete"], ["consume"]):
-        assert missing in headrace(*command, missing, status=1).stderr
+    for words in (["topics", "describe"], ["topics", "delete"], ["consume"]):
+        assert missing in headrace(*words, missing, status=1).stderr
     assert headrace.json("topics", "delete", missing, "--if-exists")[0]["outcome"] == "missing"
     assert headrace.json("topics", "create", missing, "--validate-only")[0]["outcome"] == "valid"
     # Neither asking for it nor asking about it has created it.
@@ -138,7 +114,18 @@ def test_what_the_broker_refuses_is_told_with_its_words(headrace: Headrace, topi
         "produce t --input files",
         "produce t --input json --key-separator :",
         "consume t --from nowhere",
+        "consume t --group g --partition 0",
+        "consume t --group g --from 5",
+        "consume t --assignor range",
         "consume",
+        "groups reset g --to-latest",
+        "groups reset g --all-topics",
+        "groups reset g --all-topics --topic t --to-latest",
+        "groups reset g --all-topics --to-latest --to-earliest",
+        "groups reset g --all-topics --to-time tomorrow",
+        "groups reset g --topic t:x --to-latest",
+        "groups list --state asleep",
+        "groups delete-offsets g",
     ],
 )
 def test_a_mistyped_command_is_status_2_and_asks_no_broker(words: str) -> None:
@@ -205,7 +192,7 @@ def test_json_out_is_json_in(headrace: Headrace, topic: str) -> None:
     copy = f"{topic}-copy"
     headrace("topics", "create", copy, "-p", "1")
     headrace("produce", copy, "--input", "json", stdin=first)
-    assert headrace("consume", copy, "--json").stdout == first
+    assert headrace("consume", copy, "--json").stdout == first.replace(f'"{topic}"', f'"{copy}"')
     assert [{name: one[name] for name in lines[0]} for one in headrace.consumed(copy)] == lines
 
 
@@ -252,17 +239,6 @@ def test_where_to_begin_and_how_much(headrace: Headrace, topic: str) -> None:
     assert values("-p", "0", "--count", "3") == ["0.0", "0.1", "0.2"]
     assert values("-p", "2") == []
     assert "has partitions 0 to 2" in headrace("consume", topic, "-p", "9", status=1).stderr
-
-
-def command(bootstrap: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """The command as a process of its own, for what only signals and pipes can do to it."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "headrace.cli.main", *arguments],
-        env={**os.environ, "HEADRACE_BOOTSTRAP": bootstrap},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
 
 
 def test_a_follower_sees_what_comes_and_leaves_quietly_when_interrupted(headrace: Headrace, topic: str) -> None:

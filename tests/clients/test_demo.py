@@ -28,6 +28,14 @@ def test_the_demo_succeeds_and_leaves_nothing(tmp_path: Path) -> None:
     assert sum(tally["count"] for tally in told["read"]) == 20_000
     assert told["killed_at"] >= 10_000
     assert told["restart_s"] > 0
+    group = told["group"]
+    assert (group["acknowledged"], group["read"], group["lost"]) == (20_000, 20_000, 0)
+    assert [member["name"] for member in group["members"]] == ["ada", "ben", "cem"]
+    assert all(member["read"] > 0 for member in group["members"])
+    assert [member["killed"] for member in group["members"]] == [True, False, False]
+    owned = [partition for member in group["members"] for partition in member["partitions"]]
+    assert sorted(owned) == list(range(6))
+    assert group["members"][0]["partitions"] == []
     assert list(tmp_path.iterdir()) == []
 
 

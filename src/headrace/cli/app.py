@@ -1,51 +1,19 @@
-"""The command tree, and the one place where a failure becomes a line on standard error and an exit status.
+"""The command tree."""
 
-Statuses: 0 done, 1 failed, 2 mistyped, 130 interrupted.
-"""
-
-import os
-import sys
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from headrace import __version__
-from headrace.cli import consume, demo, log, produce, topics
-from headrace.errors import HeadraceError
+from headrace.cli import consume, demo, groups, log, produce, topics
+from headrace.cli.failures import told_in_one_line
 
 
 class CommandGroup(TyperGroup):
-    """Failures that are the world's or the user's are told in one line; ours keep their traceback."""
-
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with told_in_one_line("headrace"):
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None
-        except BrokenPipeError:
-            # Whoever read the output has seen enough; what is still buffered must not raise again at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(1) from None
-        except Exception as error:
-            if not isinstance(error, (HeadraceError, OSError, *_client_errors())):
-                raise
-            print(f"headrace: {failure_text(error)}", file=sys.stderr)
-            raise typer.Exit(1) from None
-
-
-def _client_errors() -> tuple[type[Exception], ...]:
-    """The client library's own, if a command has loaded it."""
-    library = sys.modules.get("confluent_kafka")
-    return (library.KafkaException,) if library else ()
-
-
-def failure_text(error: Exception) -> str:
-    """A KafkaException carries an error object whose words are better than its own."""
-    (*_, detail) = error.args or (error,)
-    if hasattr(detail, "name") and hasattr(detail, "str"):
-        return f"{detail.str()} ({detail.name()})"
-    return str(error)
 
 
 app = typer.Typer(
@@ -89,5 +57,6 @@ def serve(ctx: typer.Context) -> None:
 app.add_typer(topics.app, name="topics")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
+app.add_typer(groups.app, name="groups")
 app.add_typer(log.app, name="log")
 app.command("demo")(demo.demo)

@@ -1,21 +1,19 @@
-"""`headrace demo`: a node, a stock client, a kill -9 in the middle, and a count of what was promised.
+"""`headrace demo`: a node, stock clients, a kill -9 in the middle, and a count of what was promised.
 
 Events of a busy web server are written by an idempotent producer while the node is killed and started again on
 the same port and data. What the node acknowledged goes into one ledger, what it gives back afterwards into
-another; the demo succeeds if the two are equal: nothing lost, nothing twice, nothing out of order.
+another; the demo succeeds if the two are equal: nothing lost, nothing twice, nothing out of order. Then a consumer
+group gains a member and loses another while it reads (`demo_group`), and must have missed nothing either.
 """
 
 import hashlib
-import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from struct import Struct
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -23,8 +21,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from headrace.cli import demo_group
 from headrace.cli.connection import FETCH_STEADILY
 from headrace.cli.output import AsJson, CommandError, console, print_json, print_table, progress, size_text
+from headrace.cli.stopping import StopRequest
 from headrace.lab import weblog
 from headrace.testing.node_process import NodeProcess
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 TOPIC: Final = "weblog"
 _POLL_EVERY: Final = 1_000
 _READ_MESSAGES: Final = 10_000
+_GROUP_EVENTS_MAX: Final = 20_000
 _QUIET_S_MAX: Final = 60.0  # With nothing acknowledged or read for so long, the demo has failed.
 _ENTRY: Final = Struct(">qii")
 _CLIENT: Final = {
@@ -101,52 +102,44 @@ def demo(
     """Write web-log events, kill the node half-way, read all back, compare."""
     out = Console(quiet=True) if as_json else console()
     with (
-        _told_to_stop() as check_stop,
+        StopRequest() as stop,
         tempfile.TemporaryDirectory(prefix="headrace-demo-") as directory,
-        NodeProcess(Path(directory) / "data") as node,
+        NodeProcess(Path(directory) / "data", settings=demo_group.NODE_SETTINGS) as node,
     ):
         out.print(f"A node is ready on {node.bootstrap} after {node.ready_s:.2f} s, data in {directory}.")
         timing = Timing(start_s=node.ready_s)
         _create_topic(node.bootstrap, partitions)
         lines = islice(weblog.lines(seed), events)
-        written = _write(node, lines, Ledger(partitions), events, timing, out, check_stop)
-        read = _read(node.bootstrap, Ledger(partitions), written.count, timing, out, check_stop)
-        disk_bytes = sum(file.stat().st_size for file in node.data.glob(f"{TOPIC}-*/*.log"))
+        written = _write(node, lines, Ledger(partitions), events, timing, out, stop.check)
+        read = _read(node.bootstrap, Ledger(partitions), written.count, timing, out, stop.check)
+        disk_bytes = sum(file.stat().st_size for file in node.data.glob(f"{TOPIC}-[0-9]*/*.log"))
+        group = demo_group.play(
+            node.bootstrap,
+            Path(directory),
+            events=min(events, _GROUP_EVENTS_MAX),
+            seed=seed,
+            client=_CLIENT,
+            check_stop=stop.check,
+            out=out,
+        )
         node.stop()
     agree = written.agrees_with(read)
     if as_json:
-        print_json(_fields(written, read, timing, disk_bytes=disk_bytes, agree=agree))
+        print_json(_fields(written, read, timing, group, disk_bytes=disk_bytes, agree=agree))
     else:
         _show(written, read, timing, disk_bytes=disk_bytes)
+        _show_group(group)
     if written.failures or not agree:
         raise CommandError(
             f"what was read is not what was acknowledged; {len(written.failures)} deliveries failed"
             + "".join(f"\n  {text}" for text in written.failures[:3])
         )
-    out.print("[bold green]Every acknowledged event is there, once, in order.[/]")
-
-
-@contextmanager
-def _told_to_stop() -> Iterator[Callable[[], None]]:
-    """A check that leaves the demo, and so ends its node, once a signal came.
-
-    Not an exception from the handler itself: the client library loses one that is raised in its callbacks.
-    """
-    told: list[int] = []
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        told.append(number)
-
-    def check() -> None:
-        if told:
-            raise typer.Exit(128 + told[0])
-
-    previous = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield check
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    if not group.is_good:
+        raise CommandError(
+            f"the group lost {group.lost:,} of {len(group.acknowledged):,} events; partitions by member: {group.owned}"
+            + "".join(f"\n  {text}" for text in group.failures[:3])
+        )
+    out.print("[bold green]Every acknowledged event is there, once, in order; the group has missed none.[/]")
 
 
 def _create_topic(bootstrap: str, partitions: int) -> None:
@@ -277,7 +270,9 @@ def _bar(out: Console) -> Progress:
     return progress(*columns, on=out)
 
 
-def _fields(written: Ledger, read: Ledger, timing: Timing, *, disk_bytes: int, agree: bool) -> dict[str, object]:
+def _fields(
+    written: Ledger, read: Ledger, timing: Timing, group: demo_group.Outcome, *, disk_bytes: int, agree: bool
+) -> dict[str, object]:
     return {
         "acknowledged": [tally.fields() for tally in written.tallies],
         "read": [tally.fields() for tally in read.tallies],
@@ -285,6 +280,7 @@ def _fields(written: Ledger, read: Ledger, timing: Timing, *, disk_bytes: int, a
         "agree": agree,
         "disk_bytes": disk_bytes,
         **asdict(timing),
+        "group": group.fields(),
     }
 
 
@@ -310,5 +306,20 @@ def _show(written: Ledger, read: Ledger, timing: Timing, *, disk_bytes: int) -> 
         ("on disk", size_text(disk_bytes)),
         ("first start", f"{timing.start_s * 1000:.0f} ms to the first client"),
         ("restart after kill -9", f"{timing.restart_s * 1000:.0f} ms, at {timing.killed_at:,} acknowledged"),
+    ]
+    print_table(("figure", "value"), figures)
+
+
+def _show_group(group: demo_group.Outcome) -> None:
+    rows = [
+        (name, f"{count:,}", Text("killed", style="red") if name == demo_group.VICTIM else group.owned.get(name))
+        for name, count in group.counts.items()
+    ]
+    print_table(("member", "read", "partitions in the end"), rows, right=("read",))
+    figures = [
+        ("written to the group's topic", f"{len(group.acknowledged):,}"),
+        ("read by somebody", f"{len(group.read):,}, of which {group.lost:,} lost"),
+        ("read twice", f"{group.read_again:,}, by who followed the killed one"),
+        ("the whole scene", f"{group.elapsed_s:.1f} s"),
     ]
     print_table(("figure", "value"), figures)

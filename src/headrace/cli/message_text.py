@@ -26,6 +26,8 @@ class Message(NamedTuple):
     partition: int | None = None
     offset: int | None = None
     timestamp_ms: int | None = None
+    topic: str | None = None
+    is_stamped_by_broker: bool = False  # Whose clock the timestamp was read from.
 
 
 class Encoding(StrEnum):
@@ -67,7 +69,7 @@ def unescape(text: str) -> bytes:
 
 
 def template_renderer(template: str, *, encoding: Encoding, null: str = "") -> Render:
-    """A function that fills %k %v %o %p %t %h in. It is made once and called for every message."""
+    """A function that fills %k %v %o %p %t %h %T in. It is made once and called for every message."""
     encode, nothing = _ENCODERS[encoding], null.encode()
 
     def content(data: bytes | None) -> bytes:
@@ -88,6 +90,7 @@ def template_renderer(template: str, *, encoding: Encoding, null: str = "") -> R
         b"p": lambda message: number(message.partition),
         b"t": lambda message: number(message.timestamp_ms),
         b"h": headers,
+        b"T": lambda message: (message.topic or "").encode(),
         b"%": lambda message: b"%",
     }
     plain = unescape(template)
@@ -101,7 +104,7 @@ def template_renderer(template: str, *, encoding: Encoding, null: str = "") -> R
     for match in _FIELD.finditer(plain):
         if match[1] not in fields:
             raise ConfigError(
-                f"unknown field {match[0].decode()!r} in {template!r}: %k %v %o %p %t %h and %% are known"
+                f"unknown field {match[0].decode()!r} in {template!r}: %k %v %o %p %t %h %T and %% are known"
             )
         add_constant(plain[end : match.start()])
         parts.append(fields[match[1]])
@@ -115,6 +118,7 @@ def template_renderer(template: str, *, encoding: Encoding, null: str = "") -> R
 def message_fields(message: Message) -> dict[str, Any]:
     """The message as JSON has it."""
     return {
+        **({} if message.topic is None else {"topic": message.topic}),
         "partition": message.partition,
         "offset": message.offset,
         "timestamp_ms": message.timestamp_ms,
@@ -134,8 +138,8 @@ def render_json(message: Message) -> bytes:
 def parse_json(line: bytes) -> Message:
     """A message from a line of JSON, or ConfigError saying what is wrong with it.
 
-    The partition and the offset that `consume` writes tell where a message was, not where it shall go: they
-    are not taken over.
+    The topic, the partition and the offset that `consume` writes tell where a message was, not where it shall go:
+    they are not taken over.
     """
     try:
         fields = json.loads(line)
@@ -143,7 +147,7 @@ def parse_json(line: bytes) -> Message:
         raise ConfigError(f"not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise ConfigError("not a JSON object")
-    if unknown := fields.keys() - {"key", "value", "headers", "timestamp_ms", "partition", "offset"}:
+    if unknown := fields.keys() - {"key", "value", "headers", "timestamp_ms", "topic", "partition", "offset"}:
         raise ConfigError(f"unknown field {sorted(unknown)[0]!r}")
     timestamp_ms = fields.get("timestamp_ms")
     if not (timestamp_ms is None or (isinstance(timestamp_ms, int) and not isinstance(timestamp_ms, bool))):

@@ -1,6 +1,6 @@
 """What a cluster says about its topics, as plain values ready for a table or for JSON."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headrace.cli.connection import Connection
@@ -53,6 +53,25 @@ def find_topics(cluster: Connection, admin: "AdminClient", names: list[str]) -> 
     return [answer_about(name, future) for name, future in futures.items()]
 
 
+def topic_id_of(topic: "TopicDescription") -> str:
+    return str(topic.topic_id).translate(_URL_SAFE)
+
+
+def find_partitions(
+    cluster: Connection, admin: "AdminClient", scopes: Iterable[tuple[str, Collection[int]]]
+) -> list[TopicPartition]:
+    """These partitions of these topics, all of them where none are said; an error for one that does not exist."""
+    wanted = list(scopes)
+    topics = find_topics(cluster, admin, list(dict.fromkeys(topic for topic, _ in wanted)))
+    numbers = {topic.name: {one.id for one in topic.partitions} for topic in topics}
+    places: set[TopicPartition] = set()
+    for topic, only in wanted:
+        if missing := sorted(set(only) - numbers[topic]):
+            raise CommandError(f"topic {topic!r} has partitions 0 to {len(numbers[topic]) - 1}, not {missing[0]}")
+        places.update(TopicPartition(TopicName(topic), number) for number in only or numbers[topic])
+    return sorted(places)
+
+
 def describe_topics(cluster: Connection, admin: "AdminClient", names: list[str]) -> list[dict[str, Any]]:
     from confluent_kafka.admin import OffsetSpec
 
@@ -65,11 +84,7 @@ def describe_topics(cluster: Connection, admin: "AdminClient", names: list[str])
     }
     earliest = offsets(cluster, admin, leaders, OffsetSpec.earliest())
     latest = offsets(cluster, admin, leaders, OffsetSpec.latest())
-    sizes = leader_sizes(
-        leaders,
-        security_protocol=cluster.settings.get("security.protocol", "plaintext"),
-        timeout_s=cluster.timeout_s,
-    )
+    sizes = leader_sizes(cluster, leaders)
     settings = topic_configs(cluster, admin, names)
 
     def partition(topic: TopicName, one: Any) -> dict[str, Any]:
@@ -87,7 +102,7 @@ def describe_topics(cluster: Connection, admin: "AdminClient", names: list[str])
     return [
         {
             "name": topic.name,
-            "id": str(topic.topic_id).translate(_URL_SAFE),
+            "id": topic_id_of(topic),
             "internal": topic.is_internal,
             "partitions": [partition(TopicName(topic.name), one) for one in topic.partitions],
             "configs": {one["name"]: one["value"] for one in settings[topic.name] if one["source"] != "default"},

@@ -62,6 +62,7 @@ def test_version() -> None:
 def test_every_command_has_help() -> None:
     commands = [
         *("topics list", "topics create", "topics describe", "topics alter", "topics delete", "topics configs"),
+        *("groups list", "groups describe", "groups reset", "groups delete", "groups delete-offsets"),
         *("produce", "consume", "log dump", "log verify", "log repair", "demo"),
     ]
     for command in commands:

@@ -1,11 +1,13 @@
 """The demo's verdict: ledgers agree only when the same messages stand at the same offsets."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
 from headrace.cli.demo import Ledger, _Watch
+from headrace.cli.demo_group import PARTITIONS, Outcome
 from headrace.cli.output import CommandError
 
 
@@ -73,3 +75,37 @@ def test_standing_still_for_a_minute_ends_the_demo() -> None:
         watch.saw(count)
     with pytest.raises(CommandError, match="stuck for 60 s with 6 events read"):
         watch.saw(6)
+
+
+def outcome(**changes: Any) -> Outcome:
+    """A scene that went well, but for the changes."""
+    good: dict[str, Any] = {
+        "acknowledged": {(0, 0): "a", (1, 0): "b"},
+        "read": {(0, 0): "a", (1, 0): "b"},
+        "owned": {"ben": [0, 2, 4], "cem": [1, 3, 5]},
+    }
+    return Outcome(**(good | changes))
+
+
+def test_a_group_that_read_everything_and_shares_all_partitions_is_good() -> None:
+    assert outcome().is_good
+    assert outcome(read_again=500).is_good  # At least once is the promise.
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"read": {(0, 0): "a"}},
+        {"read": {(0, 0): "a", (1, 0): "x"}},
+        {"read": {(0, 0): "a", (1, 0): "b", (1, 1): "c"}},
+        {"failures": ["timed out"]},
+        {"owned": {"ben": [0, 2, 4], "cem": [1, 3]}},
+        {"owned": {"ben": [0, 1, 2, 4], "cem": [1, 3, 5]}},
+        {"owned": {"ada": [0], "ben": [2, 4], "cem": [1, 3, 5]}},
+        {"owned": {}},
+    ],
+    ids=["lost", "changed", "made up", "not delivered", "nobody's", "two owners", "of the dead", "not shared"],
+)
+def test_a_group_that_is_not(changes: dict[str, Any]) -> None:
+    assert PARTITIONS == 6
+    assert not outcome(**changes).is_good

@@ -90,7 +90,7 @@ def test_json_carries_any_message(
     timestamp_ms: int | None,
 ) -> None:
     message = Message(key, value, headers, timestamp_ms=timestamp_ms)
-    line = render_json(message._replace(partition=4, offset=9))
+    line = render_json(message._replace(topic="t", partition=4, offset=9))
     assert b"\n" not in line
     assert parse_json(line) == message
 

@@ -8,7 +8,8 @@ import pytest
 from headrace.cli import produce
 from headrace.cli.message_text import Message
 from headrace.cli.output import CommandError
-from headrace.cli.produce import Input, pacer
+from headrace.cli.produce import Input
+from headrace.cli.sending import pacer
 
 
 def messages_of(path: Path, *, input_as: Input = Input.LINES, separator: bytes | None = None) -> list[Message]:

@@ -1,0 +1,93 @@
+"""Every script: mistyped command lines are one line and status 1, and ask no broker."""
+
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.kafka_scripts import configs, console_consumer, console_producer, groups, topics
+from headrace.cli.kafka_scripts.flags import COMMON
+from headrace.cli.kafka_scripts.script import Script, left_aligned, status_of
+
+SCRIPTS = {
+    module.SCRIPT.name: module.SCRIPT for module in (configs, console_consumer, console_producer, groups, topics)
+}
+NOBODY = "--bootstrap-server 127.0.0.1:1"
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_help_and_version(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(script, ["--help"]) == status_of(script, []) == 0
+    assert f"{script.name}: {script.about}" in capsys.readouterr().out
+    assert status_of(script, ["--version"]) == 0
+    assert capsys.readouterr().out.startswith("headrace ")
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_a_table_names_each_flag_once_and_says_what_it_does(script: Script) -> None:
+    flags = (*COMMON, *script.flags)
+    assert len({flag.name for flag in flags}) == len(flags)
+    for flag in flags:
+        assert sum(map(bool, (flag.help, flag.refused, flag.ignored))) == 1, flag.name
+
+
+def test_each_script_is_a_command() -> None:
+    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
+    doors = {name: door for name, door in project["scripts"].items() if name.startswith("kafka-")}
+    assert doors.keys() == SCRIPTS.keys()
+    for door in doors.values():
+        module, _, function = door.partition(":")
+        assert callable(getattr(import_module(module), function))
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("kafka-topics --list", "--bootstrap-server is missing"),
+        (f"kafka-topics {NOBODY}", "exactly one of --list, --create"),
+        (f"kafka-topics {NOBODY} --list --create", "exactly one of"),
+        (f"kafka-topics {NOBODY} --create", "--topic is missing"),
+        (f"kafka-topics {NOBODY} --list --config a=b", "--config does not go with --list"),
+        (f"kafka-topics {NOBODY} --delete --topic t --delete-config c", "--delete-config is not supported here"),
+        (f"kafka-topics {NOBODY} --zookeeper z", "--zookeeper is not a flag"),
+        (f"kafka-topics {NOBODY} --create --topic t --partitions many", "--partitions 'many' is not a whole number"),
+        (f"kafka-consumer-groups {NOBODY}", "exactly one of --list, --describe"),
+        (f"kafka-consumer-groups {NOBODY} --describe", "--group, or --all-groups"),
+        (f"kafka-consumer-groups {NOBODY} --describe --group g --members --state", "exactly one of --members"),
+        (f"kafka-consumer-groups {NOBODY} --describe --group g --state stable", "does not take a value"),
+        (f"kafka-consumer-groups {NOBODY} --list --state asleep", "'asleep' is no state"),
+        (f"kafka-consumer-groups {NOBODY} --list --group g", "--group does not go with --list"),
+        (f"kafka-consumer-groups {NOBODY} --reset-offsets --group g --all-topics", "exactly one of --to-offset"),
+        (f"kafka-consumer-groups {NOBODY} --reset-offsets --group g --to-latest", "--all-topics, or --topic"),
+        (f"kafka-consumer-groups {NOBODY} --delete-offsets --group g", "needs --group and --topic"),
+        (f"kafka-configs {NOBODY} --describe", "--entity-type is missing"),
+        (f"kafka-configs {NOBODY} --describe --entity-type users", "--entity-type users is not supported"),
+        (f"kafka-configs {NOBODY} --describe --user u", "--user is not supported here"),
+        (f"kafka-configs {NOBODY} --describe --broker one", "must be a valid integer"),
+        (f"kafka-configs {NOBODY} --alter --topic t", "needs --add-config"),
+        (f"kafka-configs {NOBODY} --alter --entity-type topics --add-config a=b", "needs --entity-name"),
+        (f"kafka-configs {NOBODY} --describe --topic t --add-config a=b", "--describe changes nothing"),
+        ("kafka-console-producer --topic t", "--bootstrap-server is missing"),
+        (f"kafka-console-producer {NOBODY}", "--topic is missing"),
+        (f"kafka-console-producer {NOBODY} --topic t --line-reader Mine", "--line-reader Mine"),
+        (f"kafka-console-producer {NOBODY} --topic t --property parse.keys=true", "parse.keys"),
+        (f"kafka-console-producer {NOBODY} --topic t --request-required-acks 2", "--request-required-acks '2'"),
+        (f"kafka-console-consumer {NOBODY}", "exactly one of --topic, --include"),
+        (f"kafka-console-consumer {NOBODY} --topic t --formatter Mine", "--formatter Mine"),
+        (f"kafka-console-consumer {NOBODY} --topic t --offset 5", "--offset needs --partition"),
+        (f"kafka-console-consumer {NOBODY} --topic t --partition 0 --offset -5", "--offset '-5'"),
+        (f"kafka-console-consumer {NOBODY} --topic t --partition 0 --group g", "exclude each other"),
+    ],
+)
+def test_a_mistyped_line_is_told_in_one_line(line: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    name, *arguments = line.split()
+    assert status_of(SCRIPTS[name], arguments) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert complaint in told.err
+    assert told.err.splitlines()[-1].startswith(f"{name}: ")
+
+
+def test_columns_are_as_wide_as_they_must_be() -> None:
+    assert left_aligned([("A", "B", "C"), ("long", 1, "x y")], [2, 3]) == ["A    B   C", "long 1   x y"]

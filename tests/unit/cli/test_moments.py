@@ -1,0 +1,23 @@
+"""Lengths of time at a glance. (Where to begin is in test_consume.)"""
+
+import pytest
+
+from headrace.cli.moments import duration_text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0.0, "0.0 s"),
+        (0.34, "0.3 s"),
+        (9.94, "9.9 s"),
+        (42.4, "42 s"),
+        (59.6, "1 min 0 s"),
+        (200, "3 min 20 s"),
+        (3_600, "1 h 0 min"),
+        (86_400 * 2 + 3_600 * 4 + 59, "2 d 4 h"),
+    ],
+)
+def test_durations(seconds: float | None, text: str) -> None:
+    assert duration_text(seconds) == text
