@@ -9,6 +9,7 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from headrace.testing import Broker, BrokerError, ErrorCode
 from tests.embedded.conftest import MakeBroker, consuming, producing, send
+from tests.hostile.target import Wire
 
 _IMPATIENT = {"socket_timeout_ms": 500, "request_timeout_ms": 400, "retry_backoff_ms": 10}
 
@@ -81,6 +82,27 @@ def test_a_request_that_is_lost_is_sent_again_and_an_idempotent_producer_writes_
         assert send(producer, "orders", b"2") is None
         assert fault.hits == 1
     assert broker.log("orders").values == [b"1", b"2"]
+
+
+def test_a_client_that_was_never_answered_is_let_go(broker: Broker) -> None:
+    def wait_for_connections(count: int) -> None:
+        deadline_s = time.monotonic() + 10
+        while broker.statistics().connections != count:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+
+    others = broker.statistics().connections
+    fault = broker.faults.drop(api="ApiVersions", times=2)
+    for is_cleared in (False, True):
+        with Wire(broker.bootstrap) as wire:
+            wire.ask(18, 0, {})
+            fault.wait(1 + is_cleared)
+            if is_cleared:
+                broker.clear()
+                assert wire.receive() is None
+            else:
+                assert broker.statistics().connections == others + 1
+        wait_for_connections(others)
 
 
 @pytest.mark.parametrize(("idempotent", "copies"), [(False, 2), (True, 1)])

@@ -236,3 +236,13 @@ def test_a_port_that_was_taken_meanwhile_is_not_the_end(monkeypatch: pytest.Monk
         monkeypatch.setattr(broker_module, "lasting_ports", lambda count: [taken.getsockname()[1], free])
         with pool.broker() as broker:
             assert broker.port == free
+
+
+def test_a_pool_that_is_closed_closes_its_brokers_and_makes_no_more() -> None:
+    with BrokerPool() as pool:
+        brokers = [pool.broker() for _ in range(3)]
+        for broker in brokers:
+            broker.start()
+    assert not any(broker.is_running for broker in brokers)
+    with pytest.raises(BrokerError, match="pool is gone"):
+        pool.broker().start()

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import IO, Final, Protocol
 
+from headrace.testing.control import BrokerError
 from headrace.testing.messages import FORK, REAP, SPAWN_REPLY, SPAWN_REQUEST
 
 _PROGRAM: Final = "headrace.testing.inside.main"
@@ -166,10 +167,13 @@ class Spawner:
 
     def ask(self, operation: int, pid: int = 0, patience_s: float = 0.0, descriptors: tuple[int, ...] = ()) -> int:
         with self._lock:
-            socket.send_fds(self._socket, [SPAWN_REQUEST.pack(operation, pid, patience_s)], descriptors)
-            reply = self._socket.recv(SPAWN_REPLY.size)
-        if len(reply) < SPAWN_REPLY.size:
-            raise ConnectionResetError("the process that forks brokers is gone")
+            try:
+                socket.send_fds(self._socket, [SPAWN_REQUEST.pack(operation, pid, patience_s)], descriptors)
+                reply = self._socket.recv(SPAWN_REPLY.size)
+            except OSError as error:
+                raise BrokerError(f"the pool is gone: {error}") from error
+        if not reply:
+            raise BrokerError("the pool is gone; what it had to say is on standard error")
         status: int = SPAWN_REPLY.unpack(reply)[0]
         return status
 

@@ -17,6 +17,8 @@ class EmbeddedNode(Node):
     def __init__(self, *, faults: FaultTable, **ports: Any) -> None:
         super().__init__(**ports)
         self._faults = faults
+        # Set before another takes its place: whoever waits for an answer that was dropped is then cut off.
+        self.is_ending = False
 
     def take(self, frame: memoryview, client: Client) -> Parts | Later[Parts] | None:
         if self._faults.of_requests:
@@ -52,7 +54,18 @@ class EmbeddedNode(Node):
         if spec.kind == "disconnect":
             raise ProtocolError(f"cut off by a fault: {spec}")
         assert spec.kind == "drop"
-        return Later() if wants_answer else None
+        return self._never() if wants_answer else None
+
+    def _never(self) -> Later[Parts]:
+        """No answer; but a client that has gone away, or shut its end, is let go."""
+        never: Later[Parts] = Later()
+
+        def hurry() -> None:
+            if not self.is_ending:
+                never.resolve([b""])
+
+        never.hurry = hurry
+        return never
 
     def _late(self, answer: Parts | Later[Parts] | None, delay_us: int) -> Later[Parts] | None:
         if answer is None:
@@ -76,3 +89,9 @@ class EmbeddedNode(Node):
         for log in self.data.logs.values():
             log.producers.expire(now_ms=now_ms, expiration_ms=self.config.producer_id_expiration_ms)
         self.groups.forget_expired()
+        if self.compaction is not None:
+            self.compaction.look()
+
+    @property
+    def is_compacting(self) -> bool:
+        return self.compaction is not None and self.compaction.statistics().running is not None

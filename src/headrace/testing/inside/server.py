@@ -17,6 +17,7 @@ from typing import Final
 from headrace.clock import SystemClock
 from headrace.errors import HeadraceError
 from headrace.node.node import PRODUCER_IDS, Loaded
+from headrace.server.cleaner import CleanerProcess
 from headrace.server.config import load_config
 from headrace.server.logs import EventLog
 from headrace.server.main import LOCK_FILE, lock_data, raise_descriptor_limit
@@ -38,8 +39,9 @@ SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.p
 # Stays when the rest of the directory goes: who holds it, and which cluster it is.
 _TRASH: Final = ".trash"
 _LASTING: Final = frozenset({LOCK_FILE, META_PROPERTIES, _TRASH})
-# What a moved clock makes due is done by its timers, and by callbacks behind those: never so many in a row.
+# Callbacks that follow from one another, one a turn: never so many in a row.
 _TURNS_TO_SETTLE: Final = 8
+_COMPACTING_S: Final = 0.002
 _FILES_MAX: Final = 1024
 
 
@@ -61,6 +63,7 @@ class EmbeddedServer:
         self.clock = MovableClock()
         self._timers: LoopTimers
         self._disk: EmbeddedDisk
+        self._cleaner: CleanerProcess
         self._lock = lock_data(self._data)
         try:
             self._take_out_trash()
@@ -84,6 +87,7 @@ class EmbeddedServer:
         self._disk = EmbeddedDisk(
             str(self._data), loop=self._loop, faults=self.faults, descriptors_max=self._files_max
         )
+        self._cleaner = CleanerProcess(self._loop, str(self._data))
         return EmbeddedNode(
             faults=self.faults,
             config=self._config.broker,
@@ -92,6 +96,7 @@ class EmbeddedServer:
             disk=self._disk,
             random_bytes=os.urandom,
             events=self._events,
+            cleaner=self._cleaner,
         )
 
     # --- Starting and stopping -------------------------------------------------------------------------------
@@ -125,6 +130,7 @@ class EmbeddedServer:
 
     def _let_go(self) -> None:
         self._timers.close()
+        self._cleaner.close()
         self._disk.close()
         os.close(self._lock)
 
@@ -132,13 +138,15 @@ class EmbeddedServer:
 
     async def advance(self, *, wall_us: int, mono_us: int) -> None:
         """Move the clocks, and do what has become due."""
+        await _settle()  # What happened before happened at the old time.
         self.clock.wall_ahead_ms += wall_us // 1000
         self.clock.mono_ahead_us += mono_us
         self._timers.catch_up()
         if wall_us:
             self.node.look_for_expired()
-        for _ in range(_TURNS_TO_SETTLE):
-            await asyncio.sleep(0)
+        await _settle()
+        while self.node.is_compacting:
+            await asyncio.sleep(_COMPACTING_S)
         self.shell.finish_turn()
 
     # --- Other states ----------------------------------------------------------------------------------------
@@ -159,6 +167,7 @@ class EmbeddedServer:
     async def _go_on_with(self, content: Iterable[os.DirEntry[str]]) -> None:
         """Another node, on a directory that holds this and nothing else."""
         given_ids = self.node.store.read(PRODUCER_IDS)
+        cleaner = self._cleaner
 
         def make_node() -> EmbeddedNode:
             self._timers.close()
@@ -172,11 +181,13 @@ class EmbeddedServer:
             self.node = self._make_node()
             return self.node
 
+        self.node.is_ending = True
         self.shell.go_on_with(make_node)
         await self._start_node()
         if given_ids is not None:
             self._keep_ids(int(given_ids.value))
         # Not while somebody waits for it.
+        self._loop.call_soon(cleaner.close)
         self._loop.call_soon(self._take_out_trash)
 
     def _keep_ids(self, end: int) -> None:
@@ -194,6 +205,12 @@ class EmbeddedServer:
 
     def _take_out_trash(self) -> None:
         shutil.rmtree(self._data / _TRASH, ignore_errors=True)
+
+
+async def _settle() -> None:
+    """Let callbacks run that wait for nothing but their turn."""
+    for _ in range(_TURNS_TO_SETTLE):
+        await asyncio.sleep(0)
 
 
 def _copy(entries: Iterable[os.DirEntry[str]], into: Path) -> None:
