@@ -247,7 +247,8 @@ def first_ages_s(
     while len(ages_s) < len(starts) and mono_s() < deadline_s:
         polled: list[Any] = consumer.consume(_POLL_MESSAGES, _POLL_S)
         for message in polled:
-            if message.topic() is None or ((error := message.error()) is not None and error.fatal()):
+            error = message.error()
+            if message.topic() is None:  # An error that is about no partition: nothing more will come.
                 return {place: ages_s.get(place) for place in starts}
             place = TopicPartition(TopicName(message.topic()), message.partition())
             if place in ages_s:

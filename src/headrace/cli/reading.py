@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.05  # A poll that is not full waits this long; so does a follower.
 POLL_MESSAGES: Final = 5_000
+# The client library's TIMESTAMP_NOT_AVAILABLE and TIMESTAMP_LOG_APPEND_TIME, which are asked for every message.
+_NO_TIMESTAMP: Final = 0
+_LOG_APPEND_TIME: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +157,6 @@ def place_of(consumed: Any) -> TopicPartition:
 
 def message_of(consumed: Any) -> Message:
     """The client library's message as ours."""
-    from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE
-
     timestamp_kind, timestamp_ms = consumed.timestamp()
     return Message(
         key=consumed.key(),
@@ -163,9 +164,9 @@ def message_of(consumed: Any) -> Message:
         headers=consumed.headers() or (),
         partition=consumed.partition(),
         offset=consumed.offset(),
-        timestamp_ms=None if timestamp_kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
+        timestamp_ms=None if timestamp_kind == _NO_TIMESTAMP else timestamp_ms,
         topic=consumed.topic(),
-        is_stamped_by_broker=timestamp_kind == TIMESTAMP_LOG_APPEND_TIME,
+        is_stamped_by_broker=timestamp_kind == _LOG_APPEND_TIME,
     )
 
 

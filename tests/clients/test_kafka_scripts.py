@@ -1,0 +1,90 @@
+"""Kafka's command names against a real node. What they print is compared with Kafka's own in tests/interop."""
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.kafka_scripts import configs, console_consumer, console_producer, groups, topics
+from headrace.cli.kafka_scripts.script import status_of
+from headrace.testing.node_process import NodeProcess
+
+SCRIPTS = {
+    module.SCRIPT.name: module.SCRIPT for module in (configs, console_consumer, console_producer, groups, topics)
+}
+
+
+class Shell:
+    """Runs a line, and gives back what it printed."""
+
+    def __init__(
+        self, bootstrap: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._bootstrap, self._capsys, self._monkeypatch = bootstrap, capsys, monkeypatch
+        self.err = ""
+
+    def __call__(self, line: str, *, stdin: str = "", status: int = 0) -> str:
+        name, *words = line.split()
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        found = status_of(SCRIPTS[name], ["--bootstrap-server", self._bootstrap, *words])
+        out, self.err = self._capsys.readouterr()
+        assert found == status, f"{line}: {found}\n{out}\n{self.err}"
+        return out
+
+
+@pytest.fixture
+def shell(shared_node: NodeProcess, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return Shell(shared_node.bootstrap, capsys, monkeypatch)
+
+
+def test_a_morning_with_kafkas_fingers(shell: Shell, topic_name: str, tmp_path: Path) -> None:
+    created = shell(f"kafka-topics --create --topic {topic_name} --partitions 2 --config retention.ms=-1")
+    assert created == f"Created topic {topic_name}.\n"
+    assert topic_name in shell("kafka-topics --list").splitlines()
+    first, *partitions = shell(f"kafka-topics --describe --topic {topic_name}").splitlines()
+    assert first.split("\t")[2:] == ["PartitionCount: 2", "ReplicationFactor: 1", "Configs: retention.ms=-1"]
+    assert [line.split("\t")[2:4] for line in partitions] == [
+        ["Partition: 0", "Leader: 1"],
+        ["Partition: 1", "Leader: 1"],
+    ]
+
+    (tmp_path / "client.properties").write_text(f"client.id=me\ngroup.id={topic_name}-readers\n")
+    keyed = f"kafka-console-producer --topic {topic_name} --property parse.key=true --property key.separator=:"
+    assert shell(keyed, stdin="a:1\nb:2\na:3\n") == ""
+    consume = f"kafka-console-consumer --topic {topic_name} --from-beginning --max-messages"
+    with_keys = "--property print.key=true --property key.separator=-"
+    assert sorted(shell(f"{consume} 3 {with_keys}").splitlines()) == ["a-1", "a-3", "b-2"]
+    assert "Processed a total of 3 messages" in shell.err
+
+    # The group is named by the file of settings.
+    read = shell(f"{consume} 2 --consumer.config {tmp_path / 'client.properties'}").split()
+    described = shell(f"kafka-consumer-groups --describe --group {topic_name}-readers")
+    rows = [line.split() for line in described.splitlines()]
+    assert rows[1][:6] == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
+    assert sum(int(row[3]) for row in rows[2:]) == len(read) == 2
+    assert "has no active members" in shell.err
+    reset = f"kafka-consumer-groups --reset-offsets --group {topic_name}-readers --topic {topic_name} --to-earliest"
+    assert "NEW-OFFSET" in shell(f"{reset} --execute")
+    assert sorted(shell(f"{consume} 3 --group {topic_name}-readers").split()) == ["1", "2", "3"]
+
+    changed = shell(f"kafka-configs --alter --topic {topic_name} --add-config segment.ms=60000")
+    assert changed == f"Completed updating config for topic {topic_name}.\n"
+    assert "segment.ms=60000 sensitive=false" in shell(f"kafka-configs --describe --topic {topic_name}")
+    assert "was successful" in shell(f"kafka-consumer-groups --delete --group {topic_name}-readers")
+    assert shell(f"kafka-topics --delete --topic {topic_name}") == ""
+
+
+def test_failures_are_one_line_and_status_1(shell: Shell, topic_name: str) -> None:
+    for line, reason in {
+        f"kafka-topics --describe --topic {topic_name}": "does not exist as expected",
+        f"kafka-topics --create --topic {topic_name} --replication-factor 3": "INVALID_REPLICATION_FACTOR",
+        f"kafka-consumer-groups --describe --group {topic_name}": "does not exist",
+        f"kafka-configs --alter --topic {topic_name} --add-config a=b": "UNKNOWN_TOPIC_OR_PART",
+        f"kafka-console-consumer --topic {topic_name} --group g --max-messages 1": "UNKNOWN_TOPIC_OR_PART",
+        f"kafka-topics --list --command-config {os.devnull}-missing": "No such file",
+    }.items():
+        assert shell(line, status=1) == ""
+        assert reason in shell.err.splitlines()[-1]
+        assert shell.err.splitlines()[-1].startswith(line.split()[0])
