@@ -33,8 +33,8 @@ MESSAGES: Final = 100
 
 def run_test(bootstrap: str) -> None:
     topic = f"orders-{uuid.uuid4().hex}"
-    (created,) = AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, 2, 1)]).values()
-    created.result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1})
     for number in range(MESSAGES):
         producer.produce(topic, key=str(number), value=f"order {number}")
