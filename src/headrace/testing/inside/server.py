@@ -9,8 +9,8 @@ import asyncio
 import os
 import resource
 import shutil
-import tempfile
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -59,6 +59,7 @@ class EmbeddedServer:
         self._data = self._config.data
         descriptors = raise_descriptor_limit() if setup.owns_process else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._files_max = min(max(descriptors // 2, 64), _FILES_MAX)
+        self._heaps = count()
         self.faults = FaultTable()
         self.clock = MovableClock()
         self._timers: LoopTimers
@@ -172,11 +173,10 @@ class EmbeddedServer:
         def make_node() -> EmbeddedNode:
             self._timers.close()
             self._disk.close()
-            trash = self._data / _TRASH
-            trash.mkdir(exist_ok=True)
-            heap = tempfile.mkdtemp(dir=trash)
+            heap = self._data / _TRASH / str(next(self._heaps))
+            heap.mkdir(parents=True)
             for entry in self._content():
-                os.rename(entry.path, os.path.join(heap, entry.name))
+                os.rename(entry.path, heap / entry.name)
             _copy(content, self._data)
             self.node = self._make_node()
             return self.node
