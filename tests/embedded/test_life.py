@@ -78,6 +78,17 @@ def test_a_wrong_setting_is_said(make_broker: MakeBroker) -> None:
     assert not broker.is_running
 
 
+@pytest.mark.parametrize("name", ["listeners", "log.dirs", "http.listen"])
+def test_what_is_not_for_settings_to_say_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is not for config to say"):
+        Broker({name: "x"})
+
+
+def test_a_setting_that_does_nothing_here_is_logged(pool: BrokerPool) -> None:
+    with pool.broker({"num.network.threads": 3}) as broker:
+        assert "setting without effect here name=num.network.threads" in broker.log_text()
+
+
 def test_a_restart_keeps_port_and_data(make_broker: MakeBroker) -> None:
     with make_broker() as broker:
         address = broker.bootstrap

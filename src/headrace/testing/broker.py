@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 Setting = str | int | float | bool
 Text = str | bytes
 
+# Settings that a broker which a test holds has no choice about, and what to do instead.
+_OURS: Final = {
+    "advertised.listeners": "clients are told what `bootstrap` is",
+    "http.listen": "`statistics()` tells what the HTTP port would",
+    "listeners": "choose with port=",
+    "log.dir": "choose with data=",
+    "log.dirs": "choose with data=",
+}
 _LOG_TAIL_BYTES: Final = 4096
 _PORTS_TRIED_MAX: Final = 5
 _POLL_S: Final = 0.005
@@ -79,6 +87,8 @@ class Broker:
         self.faults = Faults(self)
         self.clock = BrokerClock(self)
         self._config = {name: _setting_text(value) for name, value in (config or {}).items()}
+        for name in self._config.keys() & _OURS.keys():
+            raise ValueError(f"{name} is not for config to say: {_OURS[name]}")
         self._asked_data = data
         self._data: Path | None = None
         self._remove_data: Any = None

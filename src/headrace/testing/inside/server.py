@@ -104,6 +104,8 @@ class EmbeddedServer:
 
     async def start(self) -> str:
         """Where clients find it."""
+        for name in self._config.broker.names_without_effect():
+            self._events.warning("setting without effect here", name=name)
         bound = self.shell.listen(self._config.listeners)
         await self._start_node()
         self.shell.accept_clients(self._config.listeners)
