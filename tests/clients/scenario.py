@@ -6,6 +6,7 @@ notice a swapped, truncated or re-encoded one.
 
 import hashlib
 import random
+import struct
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -53,6 +54,19 @@ def digest(found: Iterable[Message]) -> str:
         for name, content in message.headers:
             add(name.encode())
             add(content)
+    return state.hexdigest()
+
+
+def fingerprint(message: Message) -> str:
+    """One message's hash as clients in every language compute it; `drivers/README.md` of `tests/interop` says how."""
+
+    def sized(data: bytes | None) -> bytes:
+        return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
+
+    state = hashlib.sha256(sized(message.key) + sized(message.value) + struct.pack(">i", len(message.headers)))
+    for name, content in message.headers:
+        state.update(sized(name.encode()) + sized(content))
+    state.update(struct.pack(">q", message.timestamp_ms))
     return state.hexdigest()
 
 

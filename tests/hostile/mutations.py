@@ -48,6 +48,36 @@ def _request(key: int, version: int) -> Value:
         32: {"resources": [{"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None}]},
         37: {"topics": [{"name": "mutant", "count": 2, "assignments": None}], "timeout_ms": 10},
     }
+    return samples.get(key) or _group_request(key, version)
+
+
+def _group_request(key: int, version: int) -> Value:
+    """The group is founded by what is left whole of a JoinGroup, and lives as well as it can."""
+    member = {"group_id": "mutant", "generation_id": 1, "member_id": "mutant-1"}
+    place = {"name": TOPIC, "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": "m"}]}
+    offsets = {"group_id": "mutant", "topics": [{"name": TOPIC, "partition_indexes": [0, 1]}]}
+    join = {
+        "group_id": "mutant",
+        "session_timeout_ms": 6_000,
+        "rebalance_timeout_ms": 6_000,
+        "member_id": "",
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": bytes.fromhex("0000" "00000001" "0001" "61" "ffffffff")}],
+    }
+    samples: dict[int, Value] = {
+        8: {"group_id": "mutant", "topics": [place]},
+        9: {"groups": [offsets]} if version >= 8 else offsets,
+        10: {"coordinator_keys": ["mutant", "another"]} if version >= 4 else {"key": "mutant"},
+        11: join,
+        12: member,
+        13: {"group_id": "mutant", "members": [{"member_id": "mutant-1"}]}
+        if version >= 3
+        else {"group_id": "mutant", "member_id": "mutant-1"},
+        14: {**member, "assignments": [{"member_id": "mutant-1", "assignment": b"part"}]},
+        15: {"groups": ["mutant", "another"]},
+        42: {"groups_names": ["mutant"]},
+        47: {"group_id": "mutant", "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]},
+    }
     return samples.get(key, {})
 
 
