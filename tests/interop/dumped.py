@@ -25,6 +25,10 @@ _HARMLESS: Final = (
     re.compile(r"\S+ passed sanity check\."),
     re.compile(r"\S+\.index is empty\."),  # The first batch of a segment has no entry, and may be its last.
 )
+_HARMLESS_IF_COMPACTED: Final = (
+    re.compile(r"Non-consecutive offsets in \S+"),
+    re.compile(r"\s+\d+ is followed by \d+"),
+)
 
 
 class Dumped(NamedTuple):
@@ -38,10 +42,11 @@ class Dumped(NamedTuple):
 def dump(files: Sequence[Path], *, options: Sequence[str] = (), compacted: bool = False) -> Dumped:
     """Look into segments, their indexes and snapshots, down to each record of a compressed batch.
 
-    Only compaction may leave a batch with fewer records than offsets.
+    Only compaction may leave a batch with fewer records than offsets, and offsets that do not follow each other.
     """
     printed = dump_log_segments(sorted(files), options=options)
     codecs, offsets, complaints = [], [], []
+    harmless = _HARMLESS + (_HARMLESS_IF_COMPACTED if compacted else ())
     if printed.returncode != 0:
         complaints.append(f"exit status {printed.returncode}")
     for line in printed.stdout.splitlines():
@@ -52,6 +57,6 @@ def dump(files: Sequence[Path], *, options: Sequence[str] = (), compacted: bool 
                 complaints.append(line)
         elif record := _RECORD.fullmatch(line):
             offsets.append(int(record[1]))
-        elif not any(kind.fullmatch(line) for kind in _HARMLESS):
+        elif not any(kind.fullmatch(line) for kind in harmless):
             complaints.append(line)
     return Dumped(codecs, offsets, complaints)

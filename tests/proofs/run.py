@@ -30,7 +30,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tests.oracle.toolbox import CACHE_DIR, REQUIRE_ALL, ToolMissing
-from tests.proofs import cold_reader, compaction, descriptors, disk_full, embedded, fsync_errors, kill, simulation, storm
+from tests.proofs import (
+    cold_reader,
+    compaction,
+    descriptors,
+    disk_full,
+    embedded,
+    fsync_errors,
+    kill,
+    simulation,
+    storm,
+)
 from tests.proofs.proof import Facts, Proof, Slice
 from tests.proofs.result import ROOT, commit, duration_text, is_dirty, number_text, rerun_command, write_page
 from tests.proofs.standing import Standing, load_standing, save_standing
@@ -121,9 +131,9 @@ PROOFS: Final = (
         name="compaction",
         promise=(
             "Ten million updates of a hundred thousand keys, compacted while they are written and read, the node "
-            "killed twenty times: the last value of every key is there, each record at the offset at which it was written; "
-            "tombstones go once they have had their time; a consumer that follows sees nothing wrong; node and cleaner "
-            "take less than 100 MB more than when idle, and the p99 of the loop's lag is below 5 ms."
+            "killed twenty times: the last value of every key is there, each record at the offset at which it was "
+            "written; tombstones go once they have had their time; a consumer that follows sees nothing wrong; node "
+            "and cleaner take less than 100 MB more than when idle, and the p99 of the loop's lag is below 5 ms."
         ),
         unit="updates",
         total=10_000_000,

@@ -81,6 +81,12 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
+    def record_timestamp_max(self) -> int:
+        """The largest timestamp of its records, which is what an index is about. One that compaction has emptied keeps
+        its own, for the sake of its producer, and holds none."""
+        return self.max_timestamp if self.record_count else NO_TIMESTAMP
+
+    @property
     def delete_horizon_ms(self) -> int | None:
         """From when on compaction may drop the tombstones in the batch; None where it was not decided yet."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None

@@ -140,7 +140,7 @@ class _Writer:
         if header is None:
             return 0
         position = self._target.size + self._parts_bytes
-        self._target.note(position, len(batch), header.last_offset, header.max_timestamp, self._interval_bytes)
+        self._target.note(position, len(batch), header.last_offset, header.record_timestamp_max, self._interval_bytes)
         self._parts.append(batch)
         self._parts_bytes += len(batch)
         return header.record_count

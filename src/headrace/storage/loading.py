@@ -197,7 +197,7 @@ def rebuild_indexes(segment: Segment, chain: Chain, config: LogConfig) -> Damage
             position,
             header.size_bytes,
             last_offset=header.last_offset,
-            max_timestamp=header.max_timestamp,
+            max_timestamp=header.record_timestamp_max,
             index_interval_bytes=config.index_interval_bytes,
         )
     return None

@@ -137,7 +137,8 @@ class _OffsetIndexCheck:
 class _TimeIndexCheck:
     """Each entry must name the largest timestamp up to and including the batch that holds its offset.
 
-    A lookup skips everything before that offset: were there a larger timestamp, it would be passed over.
+    A lookup skips everything before that offset: were there a larger timestamp, it would be passed over. Kafka counts
+    batches that compaction has emptied.
     """
 
     def __init__(self, path: str, base_offset: int, data: bytes, report: SegmentReport) -> None:
@@ -148,12 +149,13 @@ class _TimeIndexCheck:
         ]
         _check_rise(path, TIME_ENTRY, self._entries, report)
         self._next = 0
+        self._reached_ms = NO_TIMESTAMP
 
     def pass_batch(self, header: BatchHeader) -> None:
-        reached_ms = self._report.max_timestamp_ms
+        reached_ms = self._reached_ms = max(self._reached_ms, header.record_timestamp_max)
         while self._next < len(self._entries) and self._entries[self._next][1] <= header.last_offset:
             timestamp_ms, offset = self._entries[self._next]
-            if timestamp_ms != reached_ms:
+            if timestamp_ms not in (reached_ms, self._report.max_timestamp_ms):
                 self._add(f"time {timestamp_ms} at offset {offset}, by which {reached_ms} was reached")
             self._next += 1
 

@@ -187,6 +187,7 @@ def test_the_last_batch_of_a_segment_says_how_far_it_reaches() -> None:
     ((_, header),) = whole_batches(stage.content(first.base_offset))
     assert (header.base_offset, header.last_offset, header.record_count, header.attributes) == (2, 3, 0, 0)
     assert header.max_timestamp == NOW_MS
+    assert stage.content(first.base_offset, ".timeindex") == b""  # There is no record to be found by it.
     compact(stage)
     assert len(list(whole_batches(stage.content(first.base_offset)))) == 1
 
