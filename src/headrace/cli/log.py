@@ -267,6 +267,7 @@ def _kind(header: BatchHeader) -> str:
         "control": header.is_control,
         "transactional": header.is_transactional,
         "append-time": bool(header.attributes & LOG_APPEND_TIME),
+        "delete-horizon": header.delete_horizon_ms is not None,
     }
     return ",".join(name for name, is_set in flags.items() if is_set)
 

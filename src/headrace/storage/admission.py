@@ -18,17 +18,18 @@ from headrace.protocol.batch import (
     LOG_APPEND_TIME,
     MAGIC,
     BatchHeader,
+    parse_header,
 )
 from headrace.protocol.checksum import crc32c
-from headrace.protocol.records import decode_records
+from headrace.protocol.record_walk import NO_KEY, open_payload, walk_records
 
 _LENGTH: Final = Struct(">i")
 _INT8: Final = Struct(">b")
 _MAGIC_AT: Final = 16
 # Of the oldest format, which is how Kafka tells a length that cannot be.
 _MESSAGE_BYTES_MIN: Final = 14
-# What one batch may swell to while its keys are looked at.
-_OPENED_BYTES_MAX: Final = 32 << 20
+# What a batch in a compacted topic may swell to: its keys are looked at, now and whenever it is compacted.
+OPENED_BYTES_MAX: Final = 32 << 20
 _ZSTD: Final = 4
 _CODEC_LAST: Final = _ZSTD
 ZSTD_SINCE_PRODUCE_VERSION: Final = 7
@@ -92,11 +93,12 @@ def admit(
 
 def refuse_keyless(batch: memoryview) -> None:
     """Compaction keeps the last record of each key, so that a record without one could never be kept."""
+    header = parse_header(batch)
     try:
-        records = decode_records(batch, output_bytes_max=_OPENED_BYTES_MAX)
+        payload = open_payload(batch, header, output_bytes_max=OPENED_BYTES_MAX)
+        keyless = sum([key_at == NO_KEY for _, _, _, key_at, _ in walk_records(payload, header.record_count)])
     except CorruptBatch as error:
         raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from error
-    keyless = sum(record.key is None for record in records)
     if keyless:
         raise ApiError(
             ErrorCode.INVALID_RECORD, f"Compacted topic cannot accept message without key: {keyless} in this batch"

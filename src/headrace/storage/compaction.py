@@ -39,12 +39,11 @@ from headrace.protocol.record_walk import (
     walk_records,
     write_moved_record,
 )
+from headrace.storage.admission import OPENED_BYTES_MAX
 from headrace.storage.key_map import KeyMap
 from headrace.storage.scan import whole_batches_in
 from headrace.storage.segment import Segment
 
-# What one batch may swell to when it is opened; what admission allows in a compacted topic.
-OPENED_BYTES_MAX: Final = 32 << 20
 _WRITE_BYTES: Final = 1 << 20
 
 

@@ -343,3 +343,11 @@ def test_a_batch_that_carries_a_horizon_is_read_with_its_own_times() -> None:
     batch = stage.content(0)[position:]
     assert parse_header(batch).base_timestamp == header.delete_horizon_ms != NOW_MS + 77
     assert [record.timestamp_ms for record in decode_records(batch)] == [NOW_MS + 77]
+
+
+def test_a_segment_is_sealed_by_the_time_it_must_be_compacted() -> None:
+    for compacts, segments in ((True, 2), (False, 1)):
+        stage = LogStage(compacts=compacts, max_compaction_lag_ms=1000)
+        stage.append(keyed((b"a", b"1"), timestamp_ms=NOW_MS))
+        stage.append(keyed((b"a", b"2"), timestamp_ms=NOW_MS + 1001))
+        assert len(stage.log.segments) == segments

@@ -347,3 +347,61 @@ def test_a_stop_that_finds_no_room_is_no_clean_one() -> None:
     stage.disk.capacity_bytes = None
     stage.kill()
     assert stage.data.clean is False
+
+
+# How far logs are compacted.
+
+
+def test_how_far_a_log_was_compacted_outlives_a_restart() -> None:
+    stage = Stage()
+    append(stage.open(), 5)
+    assert stage.data.cleaned_offset(ORDERS) is None
+    stage.data.note_cleaned(ORDERS, 3)
+    stage.kill()
+    stage.open()
+    assert stage.data.cleaned_offset(ORDERS) == 3
+    assert stage.disk.read_file("cleaner-offset-checkpoint") == b"0\n1\norders 0 3\n"
+
+
+def test_of_a_partition_that_is_gone_nothing_is_believed() -> None:
+    """Another of its name may follow, and be shorter than what was compacted of this one."""
+    stage = Stage()
+    append(stage.open(), 5)
+    stage.data.note_cleaned(ORDERS, 3)
+    stage.data.remove_log(ORDERS, marker="m")
+    stage.data.checkpoint()
+    stage.crash()
+    assert stage.data.cleaned_offset(ORDERS) is None
+
+
+def test_gaps_in_what_was_compacted_are_not_taken_for_a_crashes() -> None:
+    """Kafka leaves them between segments too, and does not wait for recovery points."""
+    stage = Stage(segment_bytes=200)
+    log = stage.open()
+    append(log, 9)
+    flush(stage, log)
+    stage.disk.world.run_until_idle()
+    bases = [segment.base_offset for segment in log.segments]
+    stage.disk.open(f"orders-0/{bases[1]:020d}.log").delete()
+    stage.disk.replace_file("cleaner-offset-checkpoint", b"0\n1\norders 0 %d\n" % bases[-1])
+    stage.disk.sync_dir("orders-0")
+    stage.crash()
+    log = stage.open()
+    assert log.end_offset == 9
+    stage.disk.replace_file("cleaner-offset-checkpoint", b"0\n0\n")
+    stage.crash()
+    assert stage.open().end_offset == bases[1]
+
+
+def test_an_offset_behind_the_end_is_forgotten_at_once() -> None:
+    """What is written there next may not be on disk: it must not be trusted for it."""
+    stage = Stage()
+    log = stage.open()
+    append(log, 5)
+    flush(stage, log)
+    stage.data.note_cleaned(ORDERS, 9)
+    stage.disk.sync_dir(".")
+    stage.kill()
+    stage.open()
+    stage.crash()
+    assert stage.data.cleaned_offset(ORDERS) is None
