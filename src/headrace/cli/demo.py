@@ -318,7 +318,7 @@ def _show_group(group: demo_group.Outcome) -> None:
     print_table(("member", "read", "partitions in the end"), rows, right=("read",))
     figures = [
         ("written to the group's topic", f"{len(group.acknowledged):,}"),
-        ("read by somebody", f"{len(group.read):,}, of which {group.lost:,} lost"),
+        ("read by somebody", f"{len(group.read):,}; {group.lost:,} lost"),
         ("read twice", f"{group.read_again:,}, by who followed the killed one"),
         ("the whole scene", f"{group.elapsed_s:.1f} s"),
     ]

@@ -32,7 +32,7 @@ NODE_SETTINGS: Final = {
 }
 PARTITIONS: Final = 6
 VICTIM: Final = "ada"
-_PACE_S: Final = 2.5  # How long the events are spread over.
+_PACE_S: Final = 1.2  # How long each half of the events is spread over.
 _STEP_S: Final = 0.02
 _WAIT_S_MAX: Final = 60.0  # For any one thing to happen.
 
@@ -144,9 +144,10 @@ class Scene:
         self._producer = Producer(
             {**settings, "enable.idempotence": True, "linger.ms": 5, "on_delivery": self._note_delivery}
         )
-        self._lines: list[bytes] = []
+        self._lines: list[bytes] = []  # Being written, at a steady pace from when it was begun.
         self._written = 0
         self._began_s = 0.0
+        self._expected = 0
 
     def create_topic(self) -> None:
         from confluent_kafka.admin import NewTopic
@@ -158,13 +159,15 @@ class Scene:
         self.members[name] = Member(name, self._bootstrap, self._directory)
 
     def begin_writing(self, lines: list[bytes]) -> None:
-        self._lines = lines
+        """What was begun before is finished first."""
+        self._lines = self._lines[self._written :] + lines
+        self._written = 0
         self._began_s = time.monotonic()
+        self._expected += len(lines)
 
-    @property
     def is_all_read(self) -> bool:
-        acknowledged = len(self.outcome.acknowledged) + len(self.outcome.failures)
-        return acknowledged == len(self._lines) and len(self.outcome.read) >= len(self.outcome.acknowledged)
+        answered = len(self.outcome.acknowledged) + len(self.outcome.failures)
+        return answered == self._expected and len(self.outcome.read) >= len(self.outcome.acknowledged)
 
     def owned(self) -> dict[str, list[int]]:
         """Partitions by member; nothing while the group is still sharing them out."""
@@ -192,11 +195,11 @@ class Scene:
                 raise CommandError(f"waited {_WAIT_S_MAX:.0f} s, and {what} has not come about")
 
     def _step(self) -> None:
-        if self._lines:
-            due = min(len(self._lines), round((time.monotonic() - self._began_s) / _PACE_S * len(self._lines)))
-            for line in self._lines[self._written : due]:
-                self._producer.produce(TOPIC, line, weblog.host_of(line))
-            self._written = due
+        share = min(1.0, (time.monotonic() - self._began_s) / _PACE_S)
+        due = max(self._written, round(share * len(self._lines)))
+        for line in self._lines[self._written : due]:
+            self._producer.produce(TOPIC, line, weblog.host_of(line))
+        self._written = due
         self._producer.poll(_STEP_S)
         for member in self.members.values():
             member.check_running()
@@ -234,15 +237,17 @@ def play(
         scene.start("ben")
         scene.wait_until("a group of two", lambda: scene.is_shared_by("ada", "ben"))
         out.print(f"A group of two, ada and ben, reads {PARTITIONS} partitions while they are being written.")
-        scene.begin_writing(list(islice(weblog.lines(seed), events)))
+        lines = list(islice(weblog.lines(seed), events))
+        scene.begin_writing(lines[: events // 2])
         scene.wait_until("a quarter read", lambda: len(outcome.read) >= events // 4)
         scene.start("cem")
         scene.wait_until("a group of three", lambda: scene.is_shared_by("ada", "ben", "cem"))
         out.print(f"A third, cem, has joined; {len(outcome.read):,} events were read so far.")
-        scene.wait_until("half of it read", lambda: len(outcome.read) >= events // 2)
+        scene.begin_writing(lines[events // 2 :])
+        scene.wait_until("three quarters read", lambda: len(outcome.read) >= events * 3 // 4)
         scene.members[VICTIM].kill()
         out.print(f"One of them, {VICTIM}, was killed with -9 after {len(outcome.read):,} events.")
-        scene.wait_until("everything read", lambda: scene.is_all_read)
+        scene.wait_until("everything read", scene.is_all_read)
         scene.wait_until("a group of the two who are left", lambda: scene.is_shared_by("ben", "cem"))
         outcome.owned = scene.owned()
     finally:

@@ -187,6 +187,7 @@ def print_as_member(
     `settings` are librdkafka's.
     """
     own = {
+        "client.id": "headrace-consume",
         "group.id": group,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
