@@ -186,11 +186,21 @@ def framed(message: dict[str, Any]) -> bytes:
     return LENGTH.pack(len(body)) + body
 
 
+def step_back() -> None:
+    """Let everybody else go first.
+
+    Linux may schedule sessions against each other first, and only then the processes in each: alone in a session of
+    its own, a process that is nice is nice to nobody, unless the session is too.
+    """
+    os.nice(_NICE)
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as autogroup:
+        autogroup.write(str(_NICE))
+
+
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # Meant for the node, which says when it is enough.
-    with contextlib.suppress(OSError):
-        os.nice(_NICE)
+    step_back()
     node = socket.socket(fileno=0)
     worker = Worker(node, sys.argv[1])
     with contextlib.suppress(NodeGone, ConnectionError):
