@@ -180,7 +180,7 @@ class _Compaction:
 
     def _wait_for_cleaning(self) -> None:
         """Most of the time something is being cleaned; wait a moment for when it is, and then no longer than that."""
-        deadline_s = time.monotonic() + 2.0
+        deadline_s = time.monotonic() + 5.0
         while time.monotonic() < deadline_s and not self._is_cleaning():
             time.sleep(0.005)
         time.sleep(self._chance.random() * 0.05)
