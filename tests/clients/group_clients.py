@@ -15,13 +15,20 @@ PYTHON_CLIENTS: dict[str, GroupClient] = {
             "confluent-kafka",
             partial(python_member, "confluent-kafka"),
             assignors=("range", "roundrobin", "cooperative-sticky"),
+            static="cooperative-sticky",
         ),
         GroupClient(
             "kafka-python",
             partial(python_member, "kafka-python"),
             assignors=("range", "roundrobin", "sticky", "cooperative-sticky"),
+            static="cooperative-sticky",
         ),
-        GroupClient("aiokafka", partial(python_member, "aiokafka"), assignors=("range", "roundrobin", "sticky")),
+        GroupClient(
+            "aiokafka",
+            partial(python_member, "aiokafka"),
+            assignors=("range", "roundrobin", "sticky"),
+            static="sticky",
+        ),
     )
 }
 
@@ -50,13 +57,12 @@ def mixed_companies(clients: Mapping[str, GroupClient], *companies: tuple[str, s
 
 
 def static_restarts(clients: Iterable[GroupClient]) -> dict[str, Life]:
-    """Each with the last of its assignors, which remembers most."""
     return named(
         "static",
         (
-            (client.name, partial(static_restart, client=client, assignor=client.assignors[-1]))
+            (client.name, partial(static_restart, client=client, assignor=client.static))
             for client in clients
-            if client.static
+            if client.static is not None
         ),
     )
 

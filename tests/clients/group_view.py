@@ -9,7 +9,7 @@ from headrace.errors import ErrorCode
 from headrace.protocol.messages import describe_groups, heartbeat
 from tests.hostile.target import Wire
 
-ANSWER_S_MAX = 20.0
+ANSWER_S_MAX = 10.0
 _GENERATION_MAX = 200
 
 
@@ -31,7 +31,8 @@ class Onlooker:
     def look(self, group: str) -> GroupView | None:
         """None where the broker knows no such group, or cannot tell yet."""
         try:
-            found: Any = self._admin.describe_consumer_groups([group])[group].result(ANSWER_S_MAX)
+            asked = self._admin.describe_consumer_groups([group], request_timeout=ANSWER_S_MAX)
+            found: Any = asked[group].result()
         except KafkaException:
             return None
         return GroupView(
@@ -42,8 +43,9 @@ class Onlooker:
 
     def committed(self, group: str) -> dict[int, int]:
         """By partition, of the one topic that a group of these scenarios reads."""
-        asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        found: Any = asked[group].result(ANSWER_S_MAX)
+        wanted = [ConsumerGroupTopicPartitions(group)]
+        asked = self._admin.list_consumer_group_offsets(wanted, request_timeout=ANSWER_S_MAX)
+        found: Any = asked[group].result()
         return {one.partition: one.offset for one in found.topic_partitions}
 
     def generation(self, group: str) -> int | None:

@@ -40,7 +40,7 @@ def outlive(bootstrap: str, name: str, *, how: str) -> None:
             node.start()
 
         groups = [(f"{name}-{client}", one, one.assignors[-1]) for client, one in PYTHON_CLIENTS.items()]
-        broker_restart(node.bootstrap, groups, interrupt)
+        broker_restart(node.bootstrap, groups, interrupt, unnoticed=True)
         node.stop()
 
 

@@ -25,6 +25,8 @@ from tests.hostile.target import TOPIC
 
 LONG_NAME: Final = "x" * 10_000
 NOBODYS: Final = "no-such-group"
+# Whose first member is refused: here it does not exist then, in Apache Kafka it does, without members.
+_LIARS: Final = "liars"
 _STRANGER: Final = "stranger"
 
 
@@ -194,8 +196,8 @@ def _lies_about_protocols() -> list[Abuse]:
             lambda h: join_request(h.group, protocols=foreign, group_instance_id="another"),
             inconsistent,
         ),
-        Abuse("no type in a new group", _JOIN, 9, lambda h: join_request(NOBODYS, protocol_type=""), inconsistent),
-        Abuse("no protocol in a new group", _JOIN, 9, lambda h: join_request(NOBODYS, protocols=[]), inconsistent),
+        Abuse("no type in a new group", _JOIN, 9, lambda _: join_request(_LIARS, protocol_type=""), inconsistent),
+        Abuse("no protocol in a new group", _JOIN, 9, lambda _: join_request(_LIARS, protocols=[]), inconsistent),
         Abuse("a sync in another", _SYNC, 5, lambda h: _sync_as_member(h, protocol_name="sticky"), inconsistent),
         Abuse("a sync of another type", _SYNC, 5, lambda h: _sync_as_member(h, protocol_type="connect"), inconsistent),
         Abuse("a sync in none", _SYNC, 5, lambda h: _sync_as_member(h, protocol_name=None), inconsistent),

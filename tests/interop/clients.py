@@ -11,7 +11,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -145,20 +145,20 @@ def _document(bootstrap: str, steps: Sequence[Step]) -> bytes:
     return json.dumps({"bootstrap": bootstrap, "steps": list(steps)}).encode()
 
 
-def _java_driver() -> list[str]:
-    source = _DRIVERS / "java" / "Driver.java"
+def java_program(main_class: str) -> list[str]:
+    sources = sorted((_DRIVERS / "java").glob("*.java"))
     class_path = java_command()[-1]
 
     def build(into: Path) -> None:
         compiler = require_tool("javac", hint="the Debian package is default-jdk-headless")
-        run_checked([compiler, "-Xlint:all", "-Werror", "-d", into, "-cp", class_path, source], timeout_s=120)
+        run_checked([compiler, "-Xlint:all", "-Werror", "-d", into, "-cp", class_path, *sources], timeout_s=120)
 
-    return [*java_command(class_path=[cached_build("java-driver", [source], build)]), "Driver"]
+    return [*java_command(class_path=[cached_build("java-driver", sources, build)]), main_class]
 
 
-def _kafkajs_driver() -> list[str]:
+def kafkajs_program(script: str) -> list[str]:
     node = require_tool("node", hint="the Debian package is nodejs")
-    sources = [_DRIVERS / "javascript" / name for name in ("package.json", "package-lock.json", "driver.js")]
+    sources = sorted(path for path in (_DRIVERS / "javascript").iterdir() if path.suffix in (".js", ".json"))
 
     def build(into: Path) -> None:
         npm = require_tool("npm", hint="the Debian package is npm")
@@ -166,11 +166,11 @@ def _kafkajs_driver() -> list[str]:
             (into / source.name).write_bytes(source.read_bytes())
         run_checked([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=into, timeout_s=300)
 
-    return [node, str(cached_build("kafkajs-driver", sources, build) / "driver.js")]
+    return [node, str(cached_build("kafkajs-driver", sources, build) / script)]
 
 
-def _franz_go_driver() -> list[str]:
-    sources = [_DRIVERS / "go" / name for name in ("go.mod", "go.sum", "main.go")]
+def franz_go_program(*arguments: str) -> list[str]:
+    sources = sorted(path for path in (_DRIVERS / "go").iterdir() if path.suffix in (".go", ".mod", ".sum"))
 
     def build(into: Path) -> None:
         go = require_tool("go", hint="the Debian package is golang-go")
@@ -178,7 +178,11 @@ def _franz_go_driver() -> list[str]:
             (into / source.name).write_bytes(source.read_bytes())
         run_checked([go, "build", "-trimpath", "-o", "driver", "."], cwd=into, timeout_s=300)
 
-    return [str(cached_build("franz-go-driver", sources, build) / "driver")]
+    return [str(cached_build("franz-go-driver", sources, build) / "driver"), *arguments]
+
+
+def kcat_program() -> str:
+    return require_tool("kcat", hint="the Debian package is kcat")
 
 
 class Kcat:
@@ -189,12 +193,12 @@ class Kcat:
     administers = False
 
     _MESSAGE_END, _KEY_END = "<|end|>", "<|key|>"
-    _FORMAT = "%p %o %T %K %S %h\\n%k%s\\n"
+    FORMAT = "%p %o %T %K %S %h\\n%k%s\\n"
     _LINE = re.compile(rb"(\d+) (\d+) (-?\d+) (-?\d+) (-?\d+) (.*)\n")
 
     @cached_property
     def _command(self) -> str:
-        return require_tool("kcat", hint="the Debian package is kcat")
+        return kcat_program()
 
     def prepare(self) -> None:
         self._command  # noqa: B018  # Found on first use.
@@ -283,17 +287,22 @@ class Kcat:
         return report | {"first": records[0][0], "last": records[-1][0]}
 
     def _consumed(self, bootstrap: str, topic: str, *where: str) -> list[tuple[int, Record]]:
-        arguments = [self._command, "-C", "-b", bootstrap, "-t", topic, *where, "-e", "-q", "-f", self._FORMAT]
-        return self._parse(run_checked([*arguments, "-X", "fetch.wait.max.ms=20"], timeout_s=60))
+        arguments = [self._command, "-C", "-b", bootstrap, "-t", topic, *where, "-e", "-q", "-f", self.FORMAT]
+        printed = run_checked([*arguments, "-X", "fetch.wait.max.ms=20"], timeout_s=60)
+        records, position = self.parse(printed)
+        assert position == len(printed), printed[position : position + 200]
+        return records
 
-    def _parse(self, printed: bytes) -> list[tuple[int, Record]]:
+    @classmethod
+    def parse(cls, printed: bytes) -> tuple[list[tuple[int, Record]], int]:
+        """Offsets and records in what it prints by `FORMAT`, and where the first one that is not whole begins."""
         found, position = [], 0
-        while position < len(printed):
-            line = self._LINE.match(printed, position)
-            assert line is not None, printed[position : position + 200]
+        while (line := cls._LINE.match(printed, position)) is not None:
             partition, offset, timestamp_ms, key_bytes, value_bytes = map(int, line.groups()[:5])
             key_end = line.end() + max(key_bytes, 0)
             value_end = key_end + max(value_bytes, 0)
+            if value_end >= len(printed):
+                break
             record = Record(
                 partition=partition,
                 key=None if key_bytes < 0 else printed[line.end() : key_end],
@@ -303,7 +312,7 @@ class Kcat:
             )
             found.append((offset, record))
             position = value_end + 1
-        return found
+        return found, position
 
     def offsets(self, bootstrap: str, topic: str, *, partition: int, timestamps_ms: Sequence[int]) -> Report:
         return {
@@ -351,9 +360,9 @@ def usable_clients() -> list[Client]:
 CLIENTS: dict[str, Client] = {
     client.name: client
     for client in (
-        Driven("java", _java_driver),
-        Driven("kafkajs", _kafkajs_driver, finds_end=True, null_headers=False),
-        Driven("franz-go", _franz_go_driver, finds_end=True),
+        Driven("java", partial(java_program, "Driver")),
+        Driven("kafkajs", partial(kafkajs_program, "driver.js"), finds_end=True, null_headers=False),
+        Driven("franz-go", franz_go_program, finds_end=True),
         Kcat(),
     )
 }

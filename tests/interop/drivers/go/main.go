@@ -376,7 +376,11 @@ func run() error {
 }
 
 func main() {
-	if err := run(); err != nil {
+	does := run
+	if len(os.Args) > 1 && os.Args[1] == "member" {
+		does = member
+	}
+	if err := does(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -233,7 +233,7 @@ public final class Driver {
     }
 
     /** What was read from one partition. */
-    private static final class Tally {
+    static final class Tally {
         private final MessageDigest digest = digest();
         private long count;
         private long first = -1;
@@ -276,7 +276,11 @@ public final class Driver {
             into.put("count", count);
             into.put("first", first);
             into.put("last", last);
-            into.put("sha256", HexFormat.of().formatHex(digest.digest()));
+            into.put("sha256", sha256());
+        }
+
+        String sha256() {
+            return HexFormat.of().formatHex(digest.digest());
         }
     }
 }
