@@ -37,6 +37,7 @@ from tests.proofs import (
     disk_full,
     embedded,
     fsync_errors,
+    groups,
     kill,
     simulation,
     storm,
@@ -150,6 +151,17 @@ PROOFS: Final = (
         total=1_000,
         ci=300,
         run=descriptors.run,
+    ),
+    Proof(
+        name="groups",
+        promise=(
+            "A thousand members in two hundred groups join at once and settle, no heartbeat waits as long as a session "
+            "lasts and nobody is given up, through a turnover in every group too; and after a restart they go on."
+        ),
+        unit="members",
+        total=1_000,
+        ci=250,
+        run=groups.run,
     ),
     Proof(
         name="embedded",
