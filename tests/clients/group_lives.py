@@ -371,9 +371,11 @@ def broker_restart(
     """
     with ExitStack() as stack:
         groups = [(stack.enter_context(live_group(bootstrap, name)), one, how) for name, one, how in names]
+        # Who comes back under another id has the others wait for the end of its session.
+        session_ms = PATIENT_SESSION_MS if unnoticed else 2 * SESSION_MS
         for group, client, assignor in groups:
             for member in "ab":
-                group.join(member, client, assignor=assignor, session_ms=PATIENT_SESSION_MS)
+                group.join(member, client, assignor=assignor, session_ms=session_ms)
         for group, _, _ in groups:
             group.write()
             group.wait_settled()

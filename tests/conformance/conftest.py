@@ -100,7 +100,9 @@ def _serving(process: RunningBroker, config: pytest.Config) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def apache(pytestconfig: pytest.Config) -> Iterator[Broker]:
-    yield from _serving(ApacheKafka.temporary(properties=PROPERTIES), pytestconfig)
+    # On a busy machine its own controller would take it for dead, and it would coordinate no groups for a while.
+    patient = {"broker.session.timeout.ms": "60000"}
+    yield from _serving(ApacheKafka.temporary(properties=PROPERTIES | patient), pytestconfig)
 
 
 @pytest.fixture(scope="session")

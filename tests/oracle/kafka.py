@@ -57,8 +57,6 @@ _SINGLE_NODE_PROPERTIES = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # On a busy machine its own controller would take it for dead, and it would coordinate no groups for a while.
-    "broker.session.timeout.ms": "120000",
 }
 
 
