@@ -1,5 +1,6 @@
 """The two brokers, each started once; the same tests run against both."""
 
+import datetime
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +16,29 @@ from tests.oracle.toolbox import ToolMissing, without_tool
 # Records with timestamps of long ago must outlive the run.
 PROPERTIES = {"log.retention.ms": "-1"}
 
+# Where one test takes seconds, for every one of them starts programs of Java's.
+LENGTHY = frozenset({"test_kafka_scripts.py", "test_groups.py"})
+
 _numbers = itertools.count()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", type=int, default=1, metavar="N", help="of the lengthy tests one in N, by the day")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The first test of a client pays for fetching and building its driver."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(600))
+    share: int = config.getoption("--share")
+    lengthy = sorted((item for item in items if item.path.name in LENGTHY), key=lambda item: item.nodeid)
+    today = datetime.datetime.now(datetime.UTC).toordinal()
+    others = [item for number, item in enumerate(lengthy) if (number + today) % share]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        left = set(others)
+        items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture
