@@ -93,6 +93,11 @@ ACCEPTED: tuple[Accepted, ...] = (
     ),
     Accepted(
         case="DescribeConfigs/*of the broker*",
+        field="results[4 1].configs[log.cleaner.dedupe.buffer.size].*value",
+        reason="Half of Kafka's default: a node stays small while it compacts.",
+    ),
+    Accepted(
+        case="DescribeConfigs/*of the broker*",
         field="results[4 1].configs[max.connections.per.ip.overrides].*",
         reason="Read once, at the start; changing it is refused.",
     ),

@@ -23,11 +23,8 @@ _NOT_SERVED = """\
 
 Groups and offsets (FindCoordinator, JoinGroup, OffsetCommit and their kin), transactions, SASL, ACLs and quotas,
 reassignment, telemetry, share and streams groups. None of them is advertised, so clients that need one say so
-instead of waiting. A transactional producer fails on the missing FindCoordinator; one that sends InitProducerId with
-a transactional id all the same is answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client takes as final.
-
-librdkafka (confluent-kafka, kcat) takes a broker without FindCoordinator for one too old for lz4: told to use that
-codec it sends uncompressed batches, without a word. Its other codecs, and lz4 from other clients, are not affected.
+instead of waiting. A transactional producer that looks for its coordinator, or sends InitProducerId with a
+transactional id, is answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client takes as final.
 """
 
 _DIFFERENCES = """\

@@ -3,9 +3,9 @@
 Ignored: the transaction timeout, and the id and epoch that a producer had before. Kafka too gives an idempotent
 producer a new id, since nothing ties the old one to it.
 
-Transactions are not served. Their clients ask for a coordinator first and fail on finding that API missing. One that
-comes here all the same is told TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the one error that every client takes as
-final, where others are retried until some distant time-out. Version 6 is withheld, as Kafka withholds it.
+Transactions are not served. Their clients ask for a coordinator first, and there and here are told
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the one error that every client takes as final, where others are retried until
+some distant time-out. Version 6 is withheld, as Kafka withholds it.
 """
 
 from typing import TYPE_CHECKING, Final
