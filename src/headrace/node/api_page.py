@@ -21,8 +21,8 @@ ApiVersions is answered in any version.
 _NOT_SERVED = """\
 ## Not served yet
 
-Transactions, the consumer protocol of KIP-848 (clients that prefer it fall back to the classic one), SASL, ACLs and
-quotas, reassignment, telemetry, share and streams groups. None of them is advertised, so clients that need one say so
+Transactions, the consumer protocol of KIP-848 (`group.protocol=consumer`), SASL, ACLs and quotas, reassignment,
+telemetry, share and streams groups. None of them is advertised, so clients that need one say so
 instead of waiting. A transactional producer that looks for its coordinator, or sends InitProducerId with a
 transactional id, is answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client takes as final.
 """
