@@ -152,6 +152,7 @@ class ApacheKafka:
     def start(self) -> None:
         """Format the storage on first use, start, and return once clients are served."""
         assert self._process is None, "already running"
+        self.directory.mkdir(parents=True, exist_ok=True)
         config = self.directory / "server.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in self._all_properties().items()))
         if not (self.data_dir / "meta.properties").exists():
