@@ -5,7 +5,7 @@ that a mistake shows in a test and not on a dashboard. Knows nothing of what is 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -53,19 +53,23 @@ def histogram_samples(
 
 
 def render(metrics: Iterable[Metric]) -> str:
-    lines: list[str] = []
+    return "".join(render_each(metrics))
+
+
+def render_each(metrics: Iterable[Metric]) -> Iterator[str]:
+    """One metric's text at a time, for those who have other things to do in between."""
     seen: set[str] = set()
     for metric in metrics:
         assert _NAME.fullmatch(metric.name), metric.name
         assert metric.name not in seen, f"{metric.name} is told twice"
         assert metric.kind != "counter" or metric.name.endswith("_total"), metric.name
         seen.add(metric.name)
-        lines.append(f"# HELP {metric.name} {metric.help.translate(_HELP_ESCAPES)}")
-        lines.append(f"# TYPE {metric.name} {metric.kind}")
-        lines += [
-            f"{metric.name}{sample.suffix}{_labels(sample.labels)} {_number(sample.value)}" for sample in metric.samples
-        ]
-    return "\n".join(lines) + "\n" if lines else ""
+        yield "".join(
+            (
+                f"# HELP {metric.name} {metric.help.translate(_HELP_ESCAPES)}\n# TYPE {metric.name} {metric.kind}\n",
+                *(f"{metric.name}{one.suffix}{_labels(one.labels)} {_number(one.value)}\n" for one in metric.samples),
+            )
+        )
 
 
 def _labels(labels: Labels) -> str:

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from headrace.server.http import Answer, HttpRefusal, Request, answer_request, encode_answer, parse_request
@@ -48,7 +50,7 @@ def test_refusals(head: bytes, status: int) -> None:
 
 def test_pages() -> None:
     def page(path: str, fault: str | None = None) -> Answer:
-        return answer_request(path, collect=lambda: [gauge("up", "Up.", 1)], find_fault=lambda: fault)
+        return asyncio.run(answer_request(path, collect=lambda: [gauge("up", "Up.", 1)], find_fault=lambda: fault))
 
     assert page("/metrics").body == "# HELP up Up.\n# TYPE up gauge\nup 1\n"
     assert page("/metrics").content_type.startswith("text/plain; version=0.0.4")
