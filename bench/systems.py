@@ -48,7 +48,8 @@ class Broker(Protocol):
 class HeadraceBroker:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._node = NodeProcess(directory / "data")
+        # With everything switched on.
+        self._node = NodeProcess(directory / "data", settings={"http.listen": "127.0.0.1:0"})
 
     @property
     def pid(self) -> int:
