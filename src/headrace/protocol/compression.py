@@ -1,7 +1,7 @@
 """The codecs a record batch may be compressed with, and a decompression that cannot be made to explode.
 
 The broker passes compressed batches through untouched; this is for whoever opens them: clients, tools,
-compaction. `decompress` never holds more than `output_bytes_max` of output, however small and clever the
+compaction. It never makes more output than its caller allows, however small and clever the
 input: codecs write into a buffer of limited size and fail when it is full. Whatever is wrong with the input
 is a `CorruptBatch`.
 
@@ -46,54 +46,67 @@ def parse_codec(number: int) -> Codec:
         raise CorruptBatch(f"there is no compression codec {number}") from None
 
 
-def compress(codec: Codec, data: Buffer) -> bytes:
+def compress(codec: Codec, data: Buffer, *, level: int | None = None) -> bytes:
+    """`level` is the codec's own; None for its default. Snappy has none, and no compression has none."""
     match codec:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
-            return bytes(cramjam.gzip.compress(data))
+            return bytes(cramjam.gzip.compress(data, level))
         case Codec.SNAPPY:
             return _compress_xerial(data)
         case Codec.LZ4:
-            compressor = cramjam.lz4.Compressor(block_linked=False)
+            compressor = cramjam.lz4.Compressor(level=level, block_linked=False)
             compressor.compress(bytes(data))
             return bytes(compressor.finish())
         case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(data))
+            return bytes(cramjam.zstd.compress(data, level))
 
 
 def decompress(codec: Codec, data: Buffer, *, output_bytes_max: int) -> bytes:
-    match codec:
-        case Codec.NONE:
-            if len(data) > output_bytes_max:
-                raise CorruptBatch(f"{len(data)} bytes of records exceed {output_bytes_max}")
-            return bytes(data)
-        case Codec.GZIP:
-            return _decompress_into(cramjam.gzip.decompress_into, data, output_bytes_max)
-        case Codec.SNAPPY if data[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
-            return _decompress_xerial(data, output_bytes_max)
-        case Codec.SNAPPY:
-            return _decompress_into(cramjam.snappy.decompress_raw_into, data, output_bytes_max)
-        case Codec.LZ4:
-            return _decompress_into(cramjam.lz4.decompress_into, data, output_bytes_max)
-        case Codec.ZSTD:
-            return _decompress_into(cramjam.zstd.decompress_into, data, output_bytes_max)
+    if codec is Codec.NONE:
+        if len(data) > output_bytes_max:
+            raise CorruptBatch(f"{len(data)} bytes of records exceed {output_bytes_max}")
+        return bytes(data)
+    output = make_room(output_bytes_max)
+    return bytes(output[: decompress_into(codec, data, output)])
 
 
-def _decompress_into(codec_into: Callable[[Any, Any], int], data: Buffer, output_bytes_max: int) -> bytes:
-    """Decompress into a buffer as large as the output may be.
+def make_room(size_bytes: int) -> memoryview:
+    """A buffer to decompress into, as large as the output may be.
 
     Few codecs tell the size beforehand, and a size told cannot be trusted. The buffer is a mapping of its own, so
     that only what is written to takes memory: bad input costs nothing, and there is no guess to repeat.
     """
-    with mmap.mmap(-1, max(1, output_bytes_max), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as output:
-        try:
-            size = codec_into(data, output)
-        except cramjam.DecompressionError as error:
-            raise CorruptBatch(f"records do not decompress within {output_bytes_max} bytes: {error}") from None
-        if size > output_bytes_max:  # A mapping has at least one byte, when none is allowed.
-            raise CorruptBatch(f"records do not decompress within {output_bytes_max} bytes")
-        return output[:size]
+    mapped = mmap.mmap(-1, max(1, size_bytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return memoryview(mapped)[:size_bytes]  # It is unmapped with the last view of it.
+
+
+def decompress_into(codec: Codec, data: Buffer, output: memoryview) -> int:
+    """Decompress to the beginning of `output`; how many bytes that were. What does not fit is a `CorruptBatch`."""
+    match codec:
+        case Codec.NONE:
+            if len(data) > len(output):
+                raise CorruptBatch(f"{len(data)} bytes of records exceed {len(output)}")
+            output[: len(data)] = data
+            return len(data)
+        case Codec.GZIP:
+            return _decompress_into(cramjam.gzip.decompress_into, data, output)
+        case Codec.SNAPPY if data[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+            return _decompress_xerial(data, output)
+        case Codec.SNAPPY:
+            return _decompress_into(cramjam.snappy.decompress_raw_into, data, output)
+        case Codec.LZ4:
+            return _decompress_into(cramjam.lz4.decompress_into, data, output)
+        case Codec.ZSTD:
+            return _decompress_into(cramjam.zstd.decompress_into, data, output)
+
+
+def _decompress_into(codec_into: Callable[[Any, Any], int], data: Buffer, output: memoryview) -> int:
+    try:
+        return codec_into(data, output)
+    except cramjam.DecompressionError as error:
+        raise CorruptBatch(f"records do not decompress within {len(output)} bytes: {error}") from None
 
 
 def _compress_xerial(data: Buffer) -> bytes:
@@ -104,9 +117,8 @@ def _compress_xerial(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_xerial(data: Buffer, output_bytes_max: int) -> bytes:
-    parts = []
-    room = output_bytes_max
+def _decompress_xerial(data: Buffer, output: memoryview) -> int:
+    written = 0
     position = 0
     while position < len(data):
         if data[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
@@ -117,8 +129,7 @@ def _decompress_xerial(data: Buffer, output_bytes_max: int) -> bytes:
         position = start + size
         if start > len(data) or not 0 <= size <= len(data) - start:
             raise CorruptBatch("a snappy block is cut off")
-        parts.append(_decompress_into(cramjam.snappy.decompress_raw_into, data[start:position], room))
-        room -= len(parts[-1])
+        written += _decompress_into(cramjam.snappy.decompress_raw_into, data[start:position], output[written:])
     if position > len(data):
         raise CorruptBatch("a snappy header is cut off")
-    return b"".join(parts)
+    return written

@@ -63,12 +63,13 @@ def decode_records(batch: Buffer, *, output_bytes_max: int = DECOMPRESSED_BYTES_
     codec = parse_codec(header.attributes & CODEC_MASK)
     data = decompress(codec, content, output_bytes_max=output_bytes_max)
     try:
-        return _read_records(data, header)
+        return read_records(data, header)
     except ProtocolError as error:
         raise CorruptBatch(f"in the batch at offset {header.base_offset}: {error}") from None
 
 
-def _read_records(data: bytes, header: BatchHeader) -> list[Record]:
+def read_records(data: bytes, header: BatchHeader) -> list[Record]:
+    """Every record of a batch's payload, decompressed already; ProtocolError or CorruptBatch says what is wrong."""
     append_time_ms = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     check_count(header.record_count, data, 0, item_bytes_min=_RECORD_BYTES_MIN)
     records = []

@@ -1,0 +1,76 @@
+"""The work that is done once per record, behind one interface with two implementations.
+
+`numpy_kernel` is vectorised and always there; `c_kernel` calls an extension that is built where there is a compiler.
+They give the same arrays for the same bytes, and refuse the same bytes: tests hold them to that and both to
+`protocol.records`. `HEADRACE_KERNEL` (`c` or `numpy`) chooses; without it, the compiled one is taken where it is there.
+
+Positions are those in one joined buffer of less than 2 GiB. A size of -1 is a null.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headrace.errors import ConfigError
+
+Bytes = npt.NDArray[np.uint8]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+
+class Malformed(Exception):
+    """Some record in some batch breaks the format. Which, and how, is told by reading them one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Where byte strings are, in rising order."""
+
+    starts: Int32s
+    sizes: Int32s
+
+    def take(self, rows: Int64s) -> "Spans":
+        return Spans(self.starts[rows], self.sizes[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where the fields of every record are. Offsets and timestamps are absolute.
+
+    The headers of all records follow one another in `header_names` and `header_values`; None if nobody asked.
+    """
+
+    offsets: Int64s
+    timestamps: Int64s
+    keys: Spans
+    values: Spans
+    header_counts: Int32s
+    header_names: Spans | None
+    header_values: Spans | None
+
+
+class Kernel(Protocol):
+    def locate(self, data: Bytes, batches: npt.NDArray[np.void], *, headers: bool) -> Located:
+        """Walk and check every record of these batches (`opening.BATCH`), headers included, whoever asks for them."""
+        ...
+
+    def gather(self, data: Bytes, spans: Spans) -> pa.BinaryArray:
+        """Copy byte strings into a column of their own."""
+        ...
+
+
+def choose(name: str | None) -> Kernel:
+    from headrace.columnar import numpy_kernel
+
+    match name:
+        case "numpy" | "" | None:
+            return numpy_kernel
+        case _:
+            raise ConfigError(f"HEADRACE_KERNEL is {name!r}; it may be 'c' or 'numpy'")
+
+
+KERNEL: Final[Kernel] = choose(os.environ.get("HEADRACE_KERNEL"))
