@@ -11,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collection;
 import java.util.HexFormat;
@@ -52,6 +53,7 @@ public final class Driver {
             switch (step.get("do").asText()) {
                 case "produce" -> produce(common, step, result);
                 case "consume" -> consume(common, step, result);
+                case "follow" -> follow(common, step, result);
                 case "offsets" -> offsets(common, step, result);
                 default -> administer(common, step, result);
             }
@@ -137,6 +139,42 @@ public final class Driver {
             for (var entry : tallies.entrySet()) {
                 entry.getValue().report(result.putObject(String.valueOf(entry.getKey().partition())));
             }
+        }
+    }
+
+    /** Says what each poll brought, until the record with the last key. */
+    private static void follow(Properties common, JsonNode step, ObjectNode result) throws Exception {
+        Properties properties = new Properties();
+        properties.putAll(common);
+        // Little at a time: what is read was asked for a moment ago.
+        properties.put("max.poll.records", "100");
+        properties.put("max.partition.fetch.bytes", "32768");
+        var partition = new TopicPartition(step.get("topic").asText(), step.get("partition").asInt());
+        byte[] lastKey = bytes(step.get("until"));
+        long pauseMs = step.get("pause_ms").asLong();
+        try (var consumer = consumer(properties)) {
+            consumer.assign(List.of(partition));
+            consumer.seek(partition, step.get("from").asLong());
+            long deadline = System.nanoTime() + Duration.ofSeconds(100).toNanos();
+            for (boolean isLast = false; !isLast; ) {
+                if (System.nanoTime() > deadline) {
+                    throw new IllegalStateException("the last record did not come");
+                }
+                ObjectNode event = JSON.createObjectNode();
+                var offsets = event.putArray("offsets");
+                var hashes = event.putArray("hashes");
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) {
+                    var tally = new Tally();
+                    tally.add(record, true);
+                    offsets.add(record.offset());
+                    hashes.add(tally.sha256());
+                    isLast = Arrays.equals(record.key(), lastKey);
+                }
+                System.out.println(event);
+                System.out.flush();
+                Thread.sleep(pauseMs);
+            }
+            result.put("position", consumer.position(partition));
         }
     }
 
