@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 
 import typer
 
-from headrace.cli.client_properties import parse_pairs, translate_java
 from headrace.cli.output import CommandError, note
+from headrace.cli.pairs import parse_pairs
 from headrace.errors import ConfigError
+from headrace.wire.dialects import translate_java
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
     from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+    from headrace.protocol.schema import ApiMessages, Value
+    from headrace.wire.settings import Address
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 _METADATA_STEP_S: Final = 1.0
@@ -61,6 +65,14 @@ class Connection:
         from confluent_kafka import Consumer
 
         return Consumer(self._settings(more))
+
+    def ask(self, address: "Address", api: "ApiMessages", body: Mapping[str, Any]) -> "Value":
+        """One request to one broker, for what librdkafka has no words for."""
+        from headrace.wire.connection import Connection as WireConnection
+        from headrace.wire.settings import client_settings
+
+        with WireConnection(address, client_settings(config=self.settings)) as broker:
+            return broker.call(api, body, timeout_s=self.timeout_s)
 
     def cluster_metadata(
         self, client: "AdminClient | Producer | Consumer", topic: str | None = None
@@ -138,7 +150,7 @@ def connect(*, bootstrap: str, command_config: Path | None, properties: list[str
     """The file first, then the bootstrap address, then single settings: the more particular wins."""
     settings: dict[str, str] = {}
     if command_config is not None:
-        from headrace.server.config import read_properties
+        from headrace.properties import read_properties
 
         java = read_properties(command_config)
         try:

@@ -18,11 +18,11 @@ from headrace.cli.group_facts import (
 )
 from headrace.cli.group_reset import Target, TopicScope, ToTime, new_offset
 from headrace.cli.output import CommandError
-from headrace.cli.plain_request import ask, is_plain
 from headrace.cli.topic_facts import ClusterRefusal, answer_about, find_partitions, offsets
 from headrace.errors import ErrorCode
 from headrace.ids import TopicPartition
 from headrace.protocol.messages.offset_delete import API as OFFSET_DELETE
+from headrace.wire.settings import Address
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -108,8 +108,6 @@ def forget_offsets(
     cluster: Connection, group: str, scopes: Sequence[TopicScope]
 ) -> dict[TopicPartition, ErrorCode]:
     """What the coordinator said about each partition. librdkafka's Python face has no OffsetDelete."""
-    if not is_plain(cluster):
-        raise CommandError("delete-offsets asks the coordinator over a plain socket, and this one wants TLS or SASL")
     admin = cluster.admin()
     described = find_groups(cluster, admin, [group])[group]
     if described is None:
@@ -122,7 +120,7 @@ def forget_offsets(
     if node is None:
         raise CommandError(f"group {group!r} has no coordinator at the moment")
     body = {"group_id": group, "topics": topics}
-    response = ask((node.host, node.port), OFFSET_DELETE, body, version=0, timeout_s=cluster.timeout_s)
+    response = cluster.ask(Address(node.host, node.port), OFFSET_DELETE, body)
     code = ErrorCode(response["error_code"])
     if code is ErrorCode.NON_EMPTY_GROUP:
         require_deserted(group, find_groups(cluster, admin, [group])[group], "offsets can be deleted")

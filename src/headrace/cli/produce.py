@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.client_properties import parse_pairs
 from headrace.cli.connection import Connection, connected
 from headrace.cli.message_text import Message, parse_json, unescape
 from headrace.cli.output import AsJson, CommandError, note, print_json
+from headrace.cli.pairs import parse_pairs
 from headrace.cli.sending import deliver
 from headrace.errors import ConfigError
 

@@ -7,6 +7,7 @@ from headrace.cli.connection import Connection
 from headrace.cli.disk_sizes import leader_sizes
 from headrace.cli.output import CommandError
 from headrace.ids import TopicName, TopicPartition
+from headrace.wire.settings import Address
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -77,7 +78,7 @@ def describe_topics(cluster: Connection, admin: "AdminClient", names: list[str])
 
     topics = find_topics(cluster, admin, names)
     leaders = {
-        TopicPartition(TopicName(topic.name), one.id): (one.leader.host, one.leader.port)
+        TopicPartition(TopicName(topic.name), one.id): Address(one.leader.host, one.leader.port)
         for topic in topics
         for one in topic.partitions
         if one.leader is not None and one.leader.id >= 0

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from headrace.cli.client_properties import parse_pairs
 from headrace.cli.connection import Connection, connected
 from headrace.cli.output import AsJson, CommandError, note, print_json, print_table, size_text
+from headrace.cli.pairs import parse_pairs
 from headrace.cli.topic_facts import ClusterRefusal, answer_about, describe_topics, topic_configs
 from headrace.errors import ApiError
 from headrace.ids import TopicName, parse_topic_name

@@ -9,8 +9,8 @@ however many threads find the same thing out of date. A connection belongs to a 
 long fetch does not stand before a short question; one that failed is replaced when it is next asked for.
 
 Failures: what may pass is tried again until the time given is over (`Unavailable`, and error codes by
-`wire.errors.advice`); the rest is raised at once. Nobody at any of the bootstrap addresses is an error after a few
-rounds, since that is more often a wrong address than a cluster about to start.
+`wire.errors.advice`); the rest is raised at once. Where none of the bootstrap addresses ever answered, that is an
+error after a few rounds: more often it is a wrong address than a cluster about to start.
 """
 
 import random
@@ -31,7 +31,6 @@ from headrace.wire.errors import (
     Unavailable,
     UnknownPartition,
     UnknownTopic,
-    Unreachable,
     advice,
     refusal,
 )
@@ -117,7 +116,7 @@ class Cluster:
             return self._learn(None, self.patience(timeout_s)).topics
 
     def topic(self, name: str, *, timeout_s: float | None = None) -> Topic:
-        """What is known of a topic, asked for where nothing is or where it is old. `UnknownTopic` where there is none."""
+        """What is known of a topic, asked for where that is nothing or old. `UnknownTopic` where there is none."""
         patience = self.patience(timeout_s)
         if self.metadata_age_s > self.settings.metadata_age_s_max or name not in self._metadata.topics:
             self.refresh([name], timeout_s=patience.left_s)
@@ -247,8 +246,8 @@ class Cluster:
                     return self._connection(address, CONTROL).call(api, body, timeout_s=patience.answer_s())
                 except Unavailable as trouble:
                     troubles.append(trouble)
-            nobody = not self._metadata.brokers and all(isinstance(one, Unreachable) for one in troubles)
-            if (nobody and patience.pauses + 1 >= _BOOTSTRAP_ROUNDS_MAX) or not patience.pause():
+            strangers = not self._metadata.brokers
+            if (strangers and patience.pauses + 1 >= _BOOTSTRAP_ROUNDS_MAX) or not patience.pause():
                 raise troubles[0]
 
     def _candidates(self) -> list[Address]:

@@ -19,6 +19,7 @@ What to do about a failure is `wire.cluster`'s to know, and so is what answers m
 
 import itertools
 import socket
+import ssl
 import threading
 import time
 from collections import deque
@@ -33,13 +34,16 @@ from headrace.ports import Buffer
 from headrace.protocol.header import encode_request_header, parse_response_header
 from headrace.protocol.messages import api_versions
 from headrace.protocol.schema import ApiMessages, Value
-from headrace.wire.errors import ConnectionClosed, ConnectionLost, Unreachable, WireError
-from headrace.wire.settings import Address, ClientSettings
+from headrace.wire import tls
+from headrace.wire.errors import ConnectionClosed, ConnectionLost, TlsRefused, Unreachable, WireError
+from headrace.wire.sasl import authenticate
+from headrace.wire.settings import Address, ClientSettings, SaslSettings, TlsSettings
 
 _SIZE_BYTES: Final = 4
 # What Kafka itself asks for first; a broker that knows only older ones says so in version 0.
 _API_VERSIONS_FIRST: Final = 3
 _CORRELATIONS: Final = 1 << 31
+_RENEWED_AFTER: Final = 0.85  # Of the time that a broker believes us.
 _PARTS_MAX: Final = 64  # In one system call; the kernel takes at most 1,024.
 
 
@@ -64,8 +68,10 @@ class Connection:
         self._correlations = itertools.cycle(range(_CORRELATIONS))
         self._waiting: deque[Ticket] = deque()  # Sent and not yet received, in the order of the answers.
         self._arrived: dict[int, memoryview] = {}  # Received before anybody asked for them.
+        self._answers = 0
         self._failure: HeadraceError | None = None
         self._opened = False
+        self._renewal_s: float | None = None  # When to say again who we are.
 
     # --- Life --------------------------------------------------------------------------------------------------
 
@@ -114,15 +120,7 @@ class Connection:
     def version_of(self, api: ApiMessages) -> int:
         """The highest version that both sides know."""
         self.open()
-        low, high = self._ranges.get(api.key, (0, -1))
-        version = min(high, api.version_max)
-        if version < max(low, api.version_min):
-            theirs = f"versions {low} to {high}" if high >= low else "no version"
-            raise ApiError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"{self.address} speaks {theirs} of {api.name}, this client {api.version_min} to {api.version_max}",
-            )
-        return version
+        return self._version(api)
 
     def call(
         self, api: ApiMessages, body: Mapping[str, Any], *, version: int | None = None, timeout_s: float | None = None
@@ -145,7 +143,10 @@ class Connection:
         """Ask with a body that is encoded already, in parts that are not joined here."""
         self.open()
         with self._using():
-            return self._send(api, body, version, answered, time.monotonic() + self.settings.request_timeout_s)
+            deadline_s = time.monotonic() + self.settings.request_timeout_s
+            if self.settings.sasl is not None and self._renewal_s is not None and time.monotonic() >= self._renewal_s:
+                self._authenticate(self.settings.sasl, deadline_s)
+            return self._send(api, body, version, answered, deadline_s)
 
     def receive(self, ticket: Ticket, *, timeout_s: float | None = None) -> Value:
         """Wait for the answer to a request. In any order, though they come in the order of the requests."""
@@ -172,7 +173,11 @@ class Connection:
 
     def _open(self, deadline_s: float) -> None:
         self._connect(deadline_s)
+        if self.settings.tls is not None:
+            self._secure(self.settings.tls, deadline_s)
         self._ranges = self._ask_versions(deadline_s)
+        if self.settings.sasl is not None:
+            self._authenticate(self.settings.sasl, deadline_s)
 
     def _connect(self, deadline_s: float) -> None:
         try:
@@ -199,6 +204,41 @@ class Connection:
                 _shut_down(made)
         if old is not None:
             old.close()
+
+    def _secure(self, settings: TlsSettings, deadline_s: float) -> None:
+        assert self._socket is not None
+        secured = tls.wrap(self._socket, self.address, settings)
+        self._replace_socket(secured)
+        try:
+            secured.settimeout(_left_s(deadline_s))
+            tls.shake_hands(secured, self.address)
+        except TimeoutError as error:
+            raise Unreachable(f"{self.address} did not finish the TLS handshake in time") from error
+        except OSError as error:
+            raise Unreachable(f"cannot reach {self.address}: {_reason(error)}") from error
+
+    def _authenticate(self, settings: SaslSettings, deadline_s: float) -> None:
+        def ask(api: ApiMessages, body: Mapping[str, Any]) -> Value:
+            version = self._version(api)
+            ticket = self._send(api, [api.request.encode(body, version)], version, True, deadline_s)
+            frame = self._receive(ticket, deadline_s, None)
+            _, position = parse_response_header(frame, api_key=api.key, api_version=version)
+            return api.response.decode(frame, version, position)
+
+        # Again before it ends (KIP-368), since a broker cuts off who does not. Answers that come between are kept.
+        lifetime_s = authenticate(settings, str(self.address), ask)
+        self._renewal_s = None if lifetime_s is None else time.monotonic() + _RENEWED_AFTER * lifetime_s
+
+    def _version(self, api: ApiMessages) -> int:
+        low, high = self._ranges.get(api.key, (0, -1))
+        version = min(high, api.version_max)
+        if version < max(low, api.version_min):
+            theirs = f"versions {low} to {high}" if high >= low else "no version"
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{self.address} speaks {theirs} of {api.name}, this client {api.version_min} to {api.version_max}",
+            )
+        return version
 
     def _ask_versions(self, deadline_s: float) -> dict[int, tuple[int, int]]:
         api, version = api_versions.API, _API_VERSIONS_FIRST
@@ -243,6 +283,10 @@ class Connection:
     def _send_all(self, parts: list[Buffer], size: int, deadline_s: float) -> None:
         assert self._socket is not None
         try:
+            if isinstance(self._socket, ssl.SSLSocket):
+                self._socket.settimeout(_left_s(deadline_s))
+                self._socket.sendall(b"".join(parts))
+                return
             while size > 0:
                 self._socket.settimeout(_left_s(deadline_s))
                 sent = self._socket.sendmsg(parts[:_PARTS_MAX])
@@ -254,7 +298,7 @@ class Connection:
         except TimeoutError as error:
             raise ConnectionLost(f"{self.address} did not take a request in time") from error
         except OSError as error:
-            raise ConnectionLost(f"lost the connection to {self.address}: {_reason(error)}") from error
+            raise self._lost(error) from error
 
     def _receive(self, ticket: Ticket, deadline_s: float, buffer: bytearray | None) -> memoryview:
         """The frame of this answer; those that come before it are kept."""
@@ -268,6 +312,7 @@ class Connection:
                     f"{self.address} answered request {found} where {expected.correlation_id} was due"
                 )
             self._waiting.popleft()
+            self._answers += 1
             if expected == ticket:
                 return frame
             self._arrived[found] = frame
@@ -293,12 +338,12 @@ class Connection:
                 self._socket.settimeout(_left_s(deadline_s))
                 received = receive_into(view[position:])
                 if received == 0:
-                    raise ConnectionLost(f"{self.address} closed the connection instead of answering {due.api.name}")
+                    raise ConnectionLost(self._hung_up(due))
                 position += received
         except TimeoutError as error:
             raise ConnectionLost(f"{self.address} did not answer {due.api.name} in time") from error
         except OSError as error:
-            raise ConnectionLost(f"lost the connection to {self.address}: {_reason(error)}") from error
+            raise self._lost(error) from error
 
     # --- Failing -----------------------------------------------------------------------------------------------
 
@@ -325,6 +370,17 @@ class Connection:
                 self._users -= 1
                 if self._closing and self._users == 0:
                     self._let_go()
+
+    def _lost(self, error: OSError) -> WireError:
+        if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
+            return TlsRefused(tls.tls_trouble(error, self.address))
+        return ConnectionLost(f"lost the connection to {self.address}: {_reason(error)}")
+
+    def _hung_up(self, due: Ticket) -> str:
+        said = f"{self.address} closed the connection instead of answering {due.api.name}"
+        # Nobody may ask for more than ApiVersions where SASL is wanted.
+        strange = self.settings.sasl is None and self._answers <= 1
+        return f"{said}: is security.protocol right?" if strange else said
 
     def _closed(self) -> ConnectionClosed:
         return ConnectionClosed(f"the connection to {self.address} is closed")
@@ -365,8 +421,9 @@ def _shut_down(taken: socket.socket) -> None:
 
 def _at_end(taken: socket.socket) -> bool:
     """Whether the other side has closed a connection on which nothing is due."""
+    taken.settimeout(0)  # Python would wait before the system call, whatever the call itself says.
     try:
-        return not socket.socket.recv(taken, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        return not socket.socket.recv(taken, 1, socket.MSG_PEEK)
     except BlockingIOError:
         return False
     except OSError:

@@ -45,7 +45,7 @@ class Metadata:
             known = topics.get(name)
             topics[name] = topic if known is None or known.topic_id != topic.topic_id else _newest(known, topic)
         errors = {name: code for name, code in self.errors.items() if name not in newer.topics}
-        return replace(newer, topics=topics, errors=errors | newer.errors)
+        return replace(newer, topics=topics, errors={**errors, **newer.errors})
 
 
 def _newest(known: Topic, told: Topic) -> Topic:

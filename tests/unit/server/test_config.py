@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.server.config import ListenerConfig, load_config, parse_connection_limits, parse_properties
+from headrace.server.config import ListenerConfig, load_config, parse_connection_limits
 from headrace.server.options import HostPort, ServeOptions
 
 
@@ -13,40 +13,6 @@ def options(**given: object) -> ServeOptions:
 
 def with_settings(**settings: str) -> ServeOptions:
     return options(overrides={name.replace("_", "."): text for name, text in settings.items()})
-
-
-class TestProperties:
-    @pytest.mark.parametrize(
-        ("text", "expected"),
-        [
-            ("", {}),
-            ("a=1", {"a": "1"}),
-            ("a = 1\r\nb: 2\rc 3\n", {"a": "1", "b": "2", "c": "3"}),
-            ("# comment\n  ! another\n\n \t\f\n  a=1", {"a": "1"}),
-            ("a=1\na=2", {"a": "2"}),
-            ("a", {"a": ""}),
-            ("a=", {"a": ""}),
-            ("=1", {"": "1"}),
-            ("a==b:c", {"a": "=b:c"}),
-            ("a   =   b = c  ", {"a": "b = c  "}),
-            ("a=b\\\n   c\\\n\td", {"a": "bcd"}),
-            ("a=b\\\n# no comment here", {"a": "b# no comment here"}),
-            ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
-            ("a=b\\\\\\\nc=d", {"a": "b\\c=d"}),
-            ("a=b\\", {"a": "b"}),
-            ("\\\na=1", {"a": "1"}),
-            ("a\\=b\\:c\\ d=1", {"a=b:c d": "1"}),
-            ("a=\\t\\n\\r\\f\\q\\u00e9\\\\", {"a": "\t\n\r\fqé\\"}),
-            ("path=C\\:\\\\data", {"path": "C:\\data"}),
-        ],
-    )
-    def test_as_java_reads_them(self, text: str, expected: dict[str, str]) -> None:
-        assert parse_properties(text) == expected
-
-    @pytest.mark.parametrize("text", ["a=\\u12", "a=\\uzzzz", "\\u1=2"])
-    def test_a_broken_escape_is_an_error(self, text: str) -> None:
-        with pytest.raises(ConfigError, match="malformed"):
-            parse_properties(text)
 
 
 class TestMerging:

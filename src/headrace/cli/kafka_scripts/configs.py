@@ -136,7 +136,7 @@ def _entity(words: Words) -> tuple[str, str | None]:
 
 
 def _changes(words: Words) -> tuple[dict[str, str], list[str]]:
-    from headrace.server.config import read_properties
+    from headrace.properties import read_properties
 
     file = words.one("add-config-file")
     added = {} if file is None else dict(read_properties(Path(file)))

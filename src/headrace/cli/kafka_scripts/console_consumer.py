@@ -76,7 +76,7 @@ def run(words: Words) -> None:
     cluster = cluster_of(words, files=_FILES, java=java)
     properties: dict[str, str] = {}
     if (file := words.one("formatter-config")) is not None:
-        from headrace.server.config import read_properties
+        from headrace.properties import read_properties
 
         properties |= read_properties(Path(file))
     for flag in ("key-deserializer", "value-deserializer"):

@@ -70,7 +70,7 @@ def run(words: Words) -> None:
         raise Misused(f"--line-reader {reader}: a Java class cannot be loaded here")
     properties: dict[str, str] = {}
     if (file := words.one("reader-config")) is not None:
-        from headrace.server.config import read_properties
+        from headrace.properties import read_properties
 
         properties |= read_properties(Path(file))
     properties |= {**words.pairs("property"), **words.pairs("reader-property")}

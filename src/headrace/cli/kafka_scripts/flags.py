@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
-from headrace.cli.client_properties import parse_pairs
 from headrace.cli.output import CommandError
+from headrace.cli.pairs import parse_pairs
 
 
 class Takes(Enum):

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 import typer
 
 from headrace import __version__
-from headrace.cli.client_properties import translate_java
 from headrace.cli.connection import Connection, connect
 from headrace.cli.failures import told_in_one_line
 from headrace.cli.kafka_scripts.flags import COMMON, Flag, Misused, Words, help_text, parse_words
 from headrace.cli.output import note
+from headrace.wire.dialects import translate_java
 
 _TIMEOUT_S: Final = 30.0
 

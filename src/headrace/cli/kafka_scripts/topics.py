@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.cli.client_properties import parse_pairs
 from headrace.cli.connection import Connection
 from headrace.cli.kafka_scripts.flags import Flag, Misused, Takes, Words
 from headrace.cli.kafka_scripts.script import Script, cluster_of
 from headrace.cli.output import CommandError
+from headrace.cli.pairs import parse_pairs
 from headrace.cli.topic_facts import ClusterRefusal, answer_about, find_topics, topic_configs, topic_id_of
 from headrace.cli.topics import BROKER_DEFAULT, parse_assignment
 

@@ -31,6 +31,8 @@ from headrace.protocol.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
 )
 from headrace.protocol.schema import ApiMessages
@@ -51,6 +53,7 @@ MESSAGES: dict[int, ApiMessages] = {
         sync_group.API,
         describe_groups.API,
         list_groups.API,
+        sasl_handshake.API,
         api_versions.API,
         create_topics.API,
         delete_topics.API,
@@ -60,6 +63,7 @@ MESSAGES: dict[int, ApiMessages] = {
         describe_configs.API,
         alter_configs.API,
         describe_log_dirs.API,
+        sasl_authenticate.API,
         create_partitions.API,
         delete_groups.API,
         alter_configs.INCREMENTAL_API,

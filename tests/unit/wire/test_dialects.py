@@ -1,19 +1,9 @@
-"""Client settings in Java's dialect, and from single words."""
+"""Client settings in Java's dialect."""
 
 import pytest
 
-from headrace.cli.client_properties import parse_pairs, translate_java
 from headrace.errors import ConfigError
-
-
-def test_words_of_the_command_line() -> None:
-    assert parse_pairs(["a=b", "c=d=e", "f="], option="-X") == {"a": "b", "c": "d=e", "f": ""}
-
-
-@pytest.mark.parametrize("word", ["a", "=b", ""])
-def test_a_word_that_is_no_pair(word: str) -> None:
-    with pytest.raises(ConfigError, match="-X"):
-        parse_pairs([word], option="-X")
+from headrace.wire.dialects import translate_java
 
 
 def test_a_login_in_java_is_a_user_and_a_password_here() -> None:
@@ -22,6 +12,30 @@ def test_a_login_in_java_is_a_user_and_a_password_here() -> None:
         {"sasl.mechanism": "PLAIN", "sasl.username": "al", "sasl.password": "s=c ret"},
         [],
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (r'"a\"b"', 'a"b'),
+        (r'"a\\b"', "a\\b"),
+        (r"'a\'b'", "a'b"),
+        ('""', ""),
+        ("plain", "plain"),
+        ('"semi;colon"', "semi;colon"),
+        ('"username=x"', "username=x"),
+    ],
+)
+def test_quotes_in_a_login(written: str, meant: str) -> None:
+    jaas = f"ScramLoginModule required username=al password={written};"
+    settings, _ = translate_java({"sasl.jaas.config": jaas})
+    assert settings == {"sasl.username": "al", "sasl.password": meant}
+
+
+def test_a_delegation_token_is_no_password() -> None:
+    jaas = 'ScramLoginModule required username="id" password="hmac" tokenauth="true";'
+    with pytest.raises(ConfigError, match="tokenauth"):
+        translate_java({"sasl.jaas.config": jaas})
 
 
 def test_a_login_that_cannot_be_carried_over_is_an_error() -> None:

@@ -1,12 +1,12 @@
 """Client settings in either of the two dialects people have files in: Kafka's Java names and librdkafka's.
 
 Most names are the same. Those that are not are in one table; what only a Java program can use is left out and
-named, so that nobody believes it is in force; what cannot be carried over is an error. Knows nothing of files
-and connections.
+named, so that nobody believes it is in force; what cannot be carried over is an error. librdkafka's own names
+pass as they are, so a mixture is understood too. Knows nothing of files and connections.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from headrace.errors import ConfigError
@@ -18,18 +18,9 @@ _JAVA_ONLY: Final = {
     *("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "ssl.provider"),
     *("ssl.protocol", "ssl.enabled.protocols", "ssl.truststore.password"),
 }
-_JAAS_OPTION: Final = re.compile(r"""(\w+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;]+))""")
-
-
-def parse_pairs(pairs: Iterable[str], *, option: str) -> dict[str, str]:
-    """`key=value` words of a command line."""
-    settings = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise ConfigError(f"{option} {pair!r} is not KEY=VALUE")
-        settings[key] = value
-    return settings
+# A word, or one in quotes in which a backslash keeps the next character from meaning anything.
+_JAAS_OPTION: Final = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
+_ESCAPED: Final = re.compile(r"\\(.)")
 
 
 def translate_java(java: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -50,7 +41,11 @@ _Translate = Callable[[str, Mapping[str, str]], dict[str, str]]
 
 
 def _jaas(value: str, _: Mapping[str, str]) -> dict[str, str]:
-    options = {match[1]: match[2] or match[3] or match[4] or "" for match in _JAAS_OPTION.finditer(value)}
+    options = {
+        match[1]: match[4] or _ESCAPED.sub(r"\1", match[2] or match[3] or "") for match in _JAAS_OPTION.finditer(value)
+    }
+    if options.get("tokenauth", "false").lower() != "false":
+        raise ConfigError("sasl.jaas.config: tokenauth: delegation tokens cannot be used here")
     if not {"username", "password"} <= options.keys():
         raise ConfigError("sasl.jaas.config: only username and password logins can be carried over")
     return {"sasl.username": options["username"], "sasl.password": options["password"]}
