@@ -1,0 +1,14 @@
+"""Kafka at Arrow speed: topics of any Kafka as Arrow tables, and Arrow tables as topics.
+
+    from headrace import columnar
+
+    table = columnar.read("localhost:9092", "clicks").read_all()
+    columnar.write("localhost:9092", "copies", table)
+
+Needs the extra `arrow` (`pip install headrace[arrow]`).
+"""
+
+from headrace.columnar.positions import OffsetsGone
+from headrace.columnar.reading import Scan, follow, read
+
+__all__ = ["OffsetsGone", "Scan", "follow", "read"]
