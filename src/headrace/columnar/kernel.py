@@ -1,6 +1,6 @@
 """The work that is done once per record, behind one interface with two implementations.
 
-`numpy_kernel` is vectorised and always there; `c_kernel` calls an extension that is built where there is a compiler.
+`vectorised` is numpy and always there; `compiled` calls an extension that is built where there is a compiler.
 They give the same arrays for the same bytes, and refuse the same bytes: tests hold them to that and both to
 `protocol.records`. `HEADRACE_KERNEL` (`c` or `numpy`) chooses; without it, the compiled one is taken where it is there.
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headrace.columnar.record_columns import ByteColumn, RecordColumns
 from headrace.errors import ConfigError
 
 Bytes = npt.NDArray[np.uint8]
@@ -53,6 +54,27 @@ class Located:
     header_values: Spans | None
 
 
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """Batch k begins with row `firsts[k]` of the rows to be written, and with `gap` bytes for its header.
+
+    `contents` is what `measure` said of the rows, and `size_bytes_max` what all batches take at most.
+    """
+
+    firsts: Int64s
+    gap: int
+    contents: Int64s
+    size_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Batch k, beginning with its gap, is `data[edges[k] : edges[k + 1]]`."""
+
+    data: Bytes
+    edges: Int64s
+
+
 class Kernel(Protocol):
     def locate(self, data: Bytes, batches: npt.NDArray[np.void], *, headers: bool) -> Located:
         """Walk and check every record of these batches (`opening.BATCH`), headers included, whoever asks for them."""
@@ -62,13 +84,25 @@ class Kernel(Protocol):
         """Copy byte strings into a column of their own."""
         ...
 
+    def measure(self, columns: RecordColumns, rows: Int64s) -> Int64s:
+        """How many bytes each of these rows takes as a record, but for its size, timestamp and offset."""
+        ...
+
+    def write(self, columns: RecordColumns, rows: Int64s, plan: WritePlan) -> Written:
+        """Write these rows as the records of batches."""
+        ...
+
+    def murmur2(self, keys: ByteColumn) -> Int32s:
+        """The hash by which Kafka's own clients choose a partition. A null is hashed as if empty."""
+        ...
+
 
 def choose(name: str | None) -> Kernel:
-    from headrace.columnar import numpy_kernel
+    from headrace.columnar import vectorised
 
     match name:
         case "numpy" | "" | None:
-            return numpy_kernel
+            return vectorised
         case _:
             raise ConfigError(f"HEADRACE_KERNEL is {name!r}; it may be 'c' or 'numpy'")
 

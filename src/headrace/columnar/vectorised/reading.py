@@ -1,4 +1,4 @@
-"""The kernel in numpy: one field of all records at a time.
+"""Reading records in numpy: one field of all of them at a time.
 
 What is written in one or two bytes, nearly everything, is read by a table. Nothing is checked field by field: positions
 only ever grow, so a record whose fields end exactly where the record ends has had all of them within it, and whatever
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.columnar.kernel import Bytes, Int32s, Int64s, Located, Malformed, Spans
-from headrace.columnar.walking import SHORT_VARINTS, pairs_of, record_positions
+from headrace.columnar.vectorised.walking import SHORT_VARINTS, pairs_of, record_positions
 from headrace.errors import ProtocolError
 from headrace.protocol.batch import LOG_APPEND_TIME
 from headrace.protocol.primitives import read_varint
@@ -152,9 +152,7 @@ def _locate_headers(data: Bytes, at: Int64s, counts: Int64s) -> tuple[Spans, Spa
         rows, here, left, slots = rows[more], here[more], left[more] - 1, slots[more] + 1
     if len(rows):
         view = data.data
-        for row, position, count, slot in zip(
-            rows.tolist(), here.tolist(), left.tolist(), slots.tolist(), strict=True
-        ):
+        for row, position, count, slot in zip(rows.tolist(), here.tolist(), left.tolist(), slots.tolist(), strict=True):
             at[row] = _locate_headers_of_one(view, position, spans[:, slot : slot + count])
     return _spans(spans[0], spans[1]), _spans(spans[2], spans[3])
 
