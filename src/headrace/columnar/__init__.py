@@ -10,5 +10,6 @@ Needs the extra `arrow` (`pip install headrace[arrow]`).
 
 from headrace.columnar.positions import OffsetsGone
 from headrace.columnar.reading import Scan, follow, read
+from headrace.columnar.writing import WriteFailed, Writer, Written, write
 
-__all__ = ["OffsetsGone", "Scan", "follow", "read"]
+__all__ = ["OffsetsGone", "Scan", "WriteFailed", "Writer", "Written", "follow", "read", "write"]

@@ -1,0 +1,302 @@
+"""`write`: Arrow tables of any origin as records of a topic.
+
+    write("localhost:9092", "clicks", table, key="user", value="payload")
+
+Rows become records of one batch after the other; rows with the same key go to the same partition, the one that the
+Java client would choose, in their order. Nothing is reported written that was not acknowledged.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, Final, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.columnar.delivering import Delivered, Delivery
+from headrace.columnar.encoding import encode_batches
+from headrace.columnar.partitioning import NO_PARTITION, partition_by_key
+from headrace.columnar.reading import Bootstrap
+from headrace.columnar.rebatching import rebatch
+from headrace.columnar.record_columns import RecordColumns, as_columns
+from headrace.errors import ConfigError, HeadraceError
+from headrace.protocol.compression import Codec
+from headrace.wire.cluster import Cluster
+from headrace.wire.errors import UnknownPartition
+from headrace.wire.settings import ClientSettings, Config, client_settings
+
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+Acks = Literal[0, 1, "all", -1]
+# A column, or None for nothing of the kind. AUTO is the column of the same name, if there is one.
+Column = str | None
+AUTO: Final = "\0auto"
+
+# Brokers take batches of up to 1,048,588 bytes unless told otherwise.
+BATCH_BYTES: Final = 1_000_000
+MEMORY_BYTES: Final = 64 << 20
+_PIECE_BYTES: Final = 16 << 20
+_PIECE_ROWS: Final = 1 << 18
+_ACKS: Final = {0: 0, 1: 1, -1: -1, "all": -1, "0": 0, "1": 1, "-1": -1}
+
+
+class Written(NamedTuple):
+    """What was acknowledged: how many records in all, and by partition."""
+
+    records: int
+    partitions: dict[int, Delivered]
+    unacknowledged: int = 0  # Sent with acks=0, which nobody answers for.
+
+
+class WriteFailed(HeadraceError):
+    """A row could not be written; `written` is what was acknowledged before. The cause is in the text."""
+
+    def __init__(self, text: str, written: Written) -> None:
+        super().__init__(text)
+        self.written = written
+
+
+def write(
+    bootstrap: Bootstrap,
+    topic: str,
+    data: Any,
+    *,
+    key: Column = AUTO,
+    value: Column = AUTO,
+    headers: Column = AUTO,
+    timestamp: Column = AUTO,
+    partition: str | int | None = None,
+    compression: Compression = "none",
+    compression_level: int | None = None,
+    acks: Acks = "all",
+    idempotent: bool = True,
+    batch_bytes: int = BATCH_BYTES,
+    memory_bytes: int = MEMORY_BYTES,
+    config: Config = None,
+) -> Written:
+    """Write every row of `data`, which is anything with the Arrow C stream interface or an iterable of Arrow batches.
+
+    `key`, `value`, `headers` and `timestamp` name columns: of bytes or text, of lists of key and value, and of moments
+    or milliseconds; by default those of these names where there are any. `partition` names a column of numbers, or is
+    one; by default the key decides, and rows without a key are spread evenly. A row without a timestamp has the time
+    at which it was written.
+    """
+    with Writer(
+        bootstrap,
+        topic,
+        key=key,
+        value=value,
+        headers=headers,
+        timestamp=timestamp,
+        partition=partition,
+        compression=compression,
+        compression_level=compression_level,
+        acks=acks,
+        idempotent=idempotent,
+        batch_bytes=batch_bytes,
+        memory_bytes=memory_bytes,
+        config=config,
+    ) as writer:
+        for batch in batches_of(data):
+            writer.write(batch)
+        return writer.flush()
+
+
+def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
+    """The Arrow batches of whatever has some."""
+    if isinstance(data, pa.RecordBatch):
+        yield data
+    elif hasattr(data, "__arrow_c_stream__"):
+        yield from pa.RecordBatchReader.from_stream(data)
+    elif hasattr(data, "__arrow_c_array__"):
+        yield pa.record_batch(data)
+    elif isinstance(data, Iterable) and not isinstance(data, str | bytes):
+        for each in data:
+            yield from batches_of(each)
+    else:
+        raise ConfigError(f"{type(data).__name__} has no Arrow data: give a table, a data frame or record batches")
+
+
+class Writer:
+    """Writing that goes on: `write` as often as there is something, `flush` to know that it arrived."""
+
+    def __init__(
+        self,
+        bootstrap: Bootstrap,
+        topic: str,
+        *,
+        key: Column = AUTO,
+        value: Column = AUTO,
+        headers: Column = AUTO,
+        timestamp: Column = AUTO,
+        partition: str | int | None = None,
+        compression: Compression = "none",
+        compression_level: int | None = None,
+        acks: Acks = "all",
+        idempotent: bool = True,
+        batch_bytes: int = BATCH_BYTES,
+        memory_bytes: int = MEMORY_BYTES,
+        config: Config = None,
+    ) -> None:
+        self._columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp}
+        self._partition = partition
+        self._codec = _parse_compression(compression)
+        self._level = compression_level
+        self._batch_bytes = batch_bytes
+        if acks not in _ACKS:
+            raise ConfigError(f"acks={acks!r} is none of 0, 1, all")
+        if idempotent and _ACKS[acks] != -1:
+            raise ConfigError(f"acks={acks!r} cannot be idempotent: say acks='all', or idempotent=False")
+        if batch_bytes < 1024:
+            raise ConfigError(f"batch_bytes={batch_bytes}: at least 1024 are needed")
+        settings = bootstrap if isinstance(bootstrap, ClientSettings) else client_settings(bootstrap, config)
+        self._topic = topic
+        self._cluster = Cluster(settings)
+        self._turn = 0  # Where the next rows without a key begin to be spread.
+        try:
+            self._cluster.partitions(topic)
+            self._delivery = Delivery(
+                self._cluster, topic, acks=_ACKS[acks], idempotent=idempotent, memory_bytes=memory_bytes
+            )
+        except BaseException:
+            self._cluster.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Encode these rows and send them, waiting only where too much is under way already."""
+        for piece in rebatch([batch], rows_max=_PIECE_ROWS, bytes_max=_PIECE_BYTES):
+            columns = self._record_columns(piece)
+            for partition, rows in self._partitions(piece, columns):
+                batches = encode_batches(
+                    columns, rows, batch_bytes=self._batch_bytes, codec=self._codec, level=self._level
+                )
+                self._guarded(lambda number=partition, ready=batches: self._delivery.put(number, ready))
+
+    def flush(self) -> Written:
+        """Wait until everything is acknowledged; what was, since the beginning."""
+        self._guarded(self._delivery.drain)
+        return self._written()
+
+    def close(self) -> None:
+        """Send nothing more; what was not flushed may be lost."""
+        self._delivery.close()
+        self._cluster.close()
+
+    def _written(self) -> Written:
+        partitions = self._delivery.delivered()
+        return Written(
+            sum(each.records for each in partitions.values()), partitions, self._delivery.unacknowledged
+        )
+
+    def _guarded(self, do: Any) -> None:
+        try:
+            do()
+        except HeadraceError as error:
+            written = self._written()
+            raise WriteFailed(f"{error}; {written.records} rows were acknowledged before", written) from error
+
+    # --- From rows to records ------------------------------------------------------------------------------------
+
+    def _record_columns(self, batch: pa.RecordBatch) -> RecordColumns:
+        found = {what: self._column(batch, what, name) for what, name in self._columns.items()}
+        if found["value"] is None and self._columns["value"] is not None:
+            raise ConfigError(f"the data has no column 'value' but {_names(batch)}: say value=... which one to write")
+        return as_columns(
+            key=found["key"],
+            value=found["value"],
+            headers=found["headers"],
+            timestamps=_milliseconds(found["timestamp"], batch.num_rows),
+        )
+
+    def _column(self, batch: pa.RecordBatch, what: str, name: Column) -> pa.Array | None:
+        if name is None or (name == AUTO and what not in batch.schema.names):
+            return None
+        return _find(batch, what if name == AUTO else name, word=what)
+
+    def _partitions(
+        self, batch: pa.RecordBatch, columns: RecordColumns
+    ) -> Iterator[tuple[int, npt.NDArray[np.int64] | None]]:
+        """The rows of each partition; None for all."""
+        count = len(self._cluster.partitions(self._topic))
+        if isinstance(self._partition, int):
+            self._check_partitions(np.array([self._partition], np.int64), count)
+            yield self._partition, None
+            return
+        chosen: npt.NDArray[Any]
+        if isinstance(self._partition, str):
+            chosen = _whole_numbers(_find(batch, self._partition, word="partition"))
+            self._check_partitions(chosen, count)
+        elif count == 1:
+            yield 0, None
+            return
+        elif columns.keys is None:
+            chosen = self._spread(len(columns), count)
+        else:
+            chosen = partition_by_key(columns.keys, count)
+            without = np.flatnonzero(chosen == NO_PARTITION)
+            if len(without):
+                chosen[without] = self._spread(len(without), count)
+        order = np.argsort(chosen, kind="stable")
+        numbers, firsts = np.unique(chosen[order], return_index=True)
+        yield from zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True)
+
+    def _spread(self, rows: int, count: int) -> npt.NDArray[np.int32]:
+        """Neighbours together, for large batches; every partition in turn."""
+        spread = (np.arange(rows) * count // max(1, rows) + self._turn) % count
+        self._turn = (self._turn + min(rows, count)) % count
+        return spread.astype(np.int32)
+
+    def _check_partitions(self, chosen: npt.NDArray[Any], count: int) -> None:
+        for wrong in chosen[(chosen < 0) | (chosen >= count)]:
+            raise UnknownPartition(self._topic, int(wrong), count=count)
+
+
+def _names(batch: pa.RecordBatch) -> str:
+    return ", ".join(map(repr, batch.schema.names)) or "none at all"
+
+
+def _find(batch: pa.RecordBatch, name: str, *, word: str) -> pa.Array:
+    if name not in batch.schema.names:
+        raise ConfigError(f"{word}={name!r}: the data has no such column but {_names(batch)}")
+    return batch.column(name)
+
+
+def _milliseconds(column: pa.Array | None, rows: int) -> npt.NDArray[np.int64]:
+    now_ms = time.time_ns() // 1_000_000
+    if column is None:
+        return np.full(rows, now_ms, np.int64)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).view(pa.int64())
+    elif not pa.types.is_integer(column.type):
+        raise ConfigError(f"timestamps are a column of timestamps or of milliseconds, not {column.type}")
+    return _numpy(pc.fill_null(column.cast(pa.int64()), now_ms))
+
+
+def _whole_numbers(column: pa.Array) -> npt.NDArray[np.int64]:
+    if not pa.types.is_integer(column.type):
+        raise ConfigError(f"partitions are a column of whole numbers, not {column.type}")
+    if column.null_count:
+        raise ConfigError(f"{column.null_count} rows have no partition")
+    return _numpy(column.cast(pa.int64()))
+
+
+def _numpy(column: pa.Array) -> npt.NDArray[np.int64]:
+    array: npt.NDArray[np.int64] = column.to_numpy(zero_copy_only=False)
+    return array
+
+
+def _parse_compression(name: str | None) -> Codec:
+    try:
+        return Codec[(name or "none").upper()]
+    except KeyError:
+        raise ConfigError(f"compression={name!r} is none of {', '.join(each.name.lower() for each in Codec)}") from None
