@@ -338,7 +338,7 @@ class Connection:
                 self._socket.settimeout(_left_s(deadline_s))
                 received = receive_into(view[position:])
                 if received == 0:
-                    raise ConnectionLost(self._hung_up(due))
+                    raise self._hung_up(due)
                 position += received
         except TimeoutError as error:
             raise ConnectionLost(f"{self.address} did not answer {due.api.name} in time") from error
@@ -372,15 +372,21 @@ class Connection:
                     self._let_go()
 
     def _lost(self, error: OSError) -> WireError:
-        if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
-            return TlsRefused(tls.tls_trouble(error, self.address))
-        return ConnectionLost(f"lost the connection to {self.address}: {_reason(error)}")
+        if isinstance(self._socket, ssl.SSLSocket) and (alert := tls.alert_of(self._socket, error)) is not None:
+            return TlsRefused(tls.tls_trouble(alert, self.address))
+        return ConnectionLost(f"lost the connection to {self.address}: {_reason(error)}{self._hint()}")
 
-    def _hung_up(self, due: Ticket) -> str:
+    def _hung_up(self, due: Ticket) -> ConnectionLost:
         said = f"{self.address} closed the connection instead of answering {due.api.name}"
+        return ConnectionLost(f"{said}{self._hint()}")
+
+    def _hint(self) -> str:
+        """What is likely where a broker wants to hear nothing of us."""
+        if self.settings.tls is not None and self._answers == 0:
+            return ": does it want a certificate of ours (ssl.certificate.location)?"
         # Nobody may ask for more than ApiVersions where SASL is wanted.
-        strange = self.settings.sasl is None and self._answers <= 1
-        return f"{said}: is security.protocol right?" if strange else said
+        strangers = self.settings.sasl is None and self._answers <= 1
+        return ": is security.protocol right?" if strangers else ""
 
     def _closed(self) -> ConnectionClosed:
         return ConnectionClosed(f"the connection to {self.address} is closed")

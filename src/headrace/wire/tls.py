@@ -57,9 +57,27 @@ def shake_hands(secured: ssl.SSLSocket, address: Address) -> None:
         raise TlsRefused(tls_trouble(error, address)) from error
 
 
+def alert_of(secured: ssl.SSLSocket, error: OSError) -> ssl.SSLError | None:
+    """The alert by which the other side ended a connection, if it said one.
+
+    With TLS 1.3 a client may be talking before the server has looked at its certificate. Then the first that fails is
+    our own sending, and why is still there to be read.
+    """
+    if isinstance(error, ssl.SSLError) and "ALERT" in _reason(error):
+        return error
+    try:
+        secured.settimeout(0)
+        secured.recv(1)
+    except ssl.SSLError as later:
+        return later if "ALERT" in _reason(later) else None
+    except (OSError, ValueError):  # Nothing to be read, or nobody to read from.
+        return None
+    return None
+
+
 def tls_trouble(error: ssl.SSLError, address: Address) -> str:
     """What an alert of the other side comes from, or its lack of sense. It may come as late as the first answer."""
-    reason = error.reason or str(error)
+    reason = _reason(error)
     if reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"}:
         return f"{address} does not speak TLS: is security.protocol right?"
     if "CERTIFICATE_REQUIRED" in reason or "HANDSHAKE_FAILURE" in reason or "BAD_CERTIFICATE" in reason:
@@ -69,9 +87,13 @@ def tls_trouble(error: ssl.SSLError, address: Address) -> str:
     return f"no TLS with {address}: {_words(error)}"
 
 
+def _reason(error: ssl.SSLError) -> str:
+    """OpenSSL's own name for it, such as `KEY_VALUES_MISMATCH`. Some of Python's have only words, and no such field."""
+    return getattr(error, "reason", None) or str(error)
+
+
 def _words(error: ssl.SSLError) -> str:
-    """`PEM lib` rather than [SSL] PEM lib (_ssl.c:4149)."""
-    return (error.reason or str(error)).lower().replace("_", " ")
+    return _reason(error).lower().replace("_", " ")
 
 
 def _distrust(error: ssl.SSLCertVerificationError, address: Address) -> str:
