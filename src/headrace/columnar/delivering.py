@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from headrace.columnar.encoding import EncodedBatch, stamp
 from headrace.errors import ErrorCode, HeadraceError
-from headrace.ids import ZERO_TOPIC_ID
+from headrace.ids import ZERO_TOPIC_ID, TopicName, TopicPartition
 from headrace.protocol.batch import sequence_after
 from headrace.protocol.messages.init_producer_id import API as INIT_PRODUCER_ID
 from headrace.protocol.messages.produce import API as PRODUCE
@@ -31,6 +31,7 @@ from headrace.wire.errors import Advice, Unavailable, advice, refusal
 from headrace.wire.metadata import Metadata
 from headrace.wire.patience import Patience
 from headrace.wire.produce import TopicBatches, encode_produce
+from headrace.wire.retrying import leaders_after
 
 _REQUEST_BYTES: Final = 8 << 20
 _PURPOSE: Final = "produce"
@@ -291,15 +292,11 @@ class Delivery:
         if self._acks == 0:
             raise trouble
         patience = min((target.patience for target in targets if target.patience), key=lambda one: one.left_s)
-        if not patience.pause():
-            raise trouble
-        self._cluster.refresh([self._topic], than=seen, timeout_s=patience.left_s)
-        leaders = {
-            target: self._cluster.leader(self._topic, target.partition, timeout_s=patience.left_s) for target in targets
-        }
+        places = {target: TopicPartition(TopicName(self._topic), target.partition) for target in targets}
+        leaders = leaders_after(trouble, self._cluster, places.values(), patience=patience, seen=seen)
         with self._changed:
-            for target, leader in leaders.items():
-                target.leader_id = leader.node_id
+            for target, place in places.items():
+                target.leader_id = leaders[place].node_id
                 target.is_busy = False
             self._employ(targets)
 

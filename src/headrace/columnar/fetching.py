@@ -32,6 +32,7 @@ from headrace.wire.fetch import FetchedPartition, parse_fetch_answer
 from headrace.wire.metadata import Metadata
 from headrace.wire.offsets import EARLIEST, list_offsets
 from headrace.wire.patience import Patience
+from headrace.wire.retrying import leaders_after
 
 WAIT_MS: Final = 500  # How long a broker holds an answer for want of records.
 _REQUEST_BYTES_MIN, _REQUEST_BYTES_MAX = 1 << 20, 16 << 20
@@ -343,19 +344,15 @@ class Prefetch:
             if source.patience is None:
                 source.patience = cluster.patience()
         patience = min((source.patience for source in sources if source.patience), key=lambda one: one.left_s)
-        if not patience.pause():
-            raise trouble
-        topics = {source.place.topic for source in sources}
-        cluster.refresh(topics, than=seen, timeout_s=patience.left_s)
+        places = [source.place for source in sources]
+        leaders = leaders_after(trouble, cluster, places, patience=patience, seen=seen)
         for source in sources:
-            leader = cluster.leader(*source.place, timeout_s=patience.left_s)
-            known = cluster.topic(source.place.topic).topic_id
-            if known != source.topic_id:
+            if cluster.topic(source.place.topic).topic_id != source.topic_id:
                 raise OffsetsGone(f"topic {source.place.topic!r} was deleted and made anew while it was read")
-            with self._changed:
-                source.leader_id, source.leader_epoch = leader
-                source.is_busy = False
         with self._changed:
+            for source in sources:
+                source.leader_id, source.leader_epoch = leaders[source.place]
+                source.is_busy = False
             self._employ(sources)
 
     def _out_of_range(self, source: _Source) -> None:

@@ -11,43 +11,31 @@ import pyarrow as pa
 def rebatch(
     batches: Iterable[pa.RecordBatch], *, rows_max: int | None, bytes_max: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of at most so many rows and, as far as whole rows allow, bytes. Without either, as they come."""
+    """Batches of so many rows or bytes, whichever is reached first; less in the last. Without either, as they come.
+
+    Bytes are those of the average row of the batch that a row came in.
+    """
     if rows_max is None and bytes_max is None:
         yield from batches
         return
     pending: list[pa.RecordBatch] = []
     pending_rows = pending_bytes = 0
     for batch in batches:
-        for piece in _pieces(batch, rows_max, bytes_max):
-            is_full = rows_max is not None and pending_rows + piece.num_rows > rows_max
-            is_full |= bytes_max is not None and pending_bytes + _size(piece) > bytes_max
-            if is_full and pending:
-                if rows_max is not None and pending_rows < rows_max and bytes_max is None:
-                    # Rows alone are asked for: every batch but the last has exactly so many.
-                    head = rows_max - pending_rows
-                    pending.append(piece.slice(0, head))
-                    piece = piece.slice(head)
+        row_bytes = max(1, -(-batch.nbytes // max(1, batch.num_rows)))
+        while batch.num_rows:
+            room = batch.num_rows if rows_max is None else rows_max - pending_rows
+            if bytes_max is not None:
+                room = min(room, max((bytes_max - pending_bytes) // row_bytes, 0 if pending else 1))
+            if room:
+                pending.append(batch.slice(0, room))
+                pending_rows += pending[-1].num_rows
+                pending_bytes += pending[-1].num_rows * row_bytes
+                batch = batch.slice(room)
+            if batch.num_rows or pending_rows == rows_max:  # It is full.
                 yield _join(pending)
                 pending, pending_rows, pending_bytes = [], 0, 0
-            pending.append(piece)
-            pending_rows += piece.num_rows
-            pending_bytes += _size(piece)
     if pending:
         yield _join(pending)
-
-
-def _pieces(batch: pa.RecordBatch, rows_max: int | None, bytes_max: int | None) -> Iterator[pa.RecordBatch]:
-    """Slices none of which is too large by itself."""
-    rows = batch.num_rows if rows_max is None else rows_max
-    if bytes_max is not None and batch.num_rows:
-        rows = min(rows, max(1, bytes_max * batch.num_rows // max(1, _size(batch))))
-    for start in range(0, batch.num_rows, max(1, rows)):
-        yield batch.slice(start, rows)
-
-
-def _size(batch: pa.RecordBatch) -> int:
-    """Of what a slice shows, not of the buffers behind it."""
-    return int(batch.get_total_buffer_size() if batch.num_columns == 0 else batch.nbytes)
 
 
 def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -1,0 +1,283 @@
+"""What goes wrong while topics are read and written as Arrow: answers lost, connections cut, refusals, restarts."""
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from headrace import columnar
+from headrace.errors import ApiError, ConfigError
+from headrace.testing import Broker
+from headrace.wire.errors import UnknownPartition, UnknownTopic
+
+QUICK = {"retry.backoff.ms": 10, "retry.backoff.max.ms": 50, "client.id": "columnar"}
+
+
+@pytest.fixture(scope="module")
+def one_broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(one_broker: Broker) -> Broker:
+    one_broker.clear()
+    return one_broker
+
+
+def numbers(count: int) -> pa.Table:
+    return pa.table({"value": [b"%06d" % number for number in range(count)]})
+
+
+def values(broker: Broker, topic: str, **options: Any) -> list[bytes]:
+    rows: list[bytes] = columnar.read(broker.bootstrap, topic, config=QUICK, **options).read_all()["value"].to_pylist()
+    return rows
+
+
+# --- Writing ----------------------------------------------------------------------------------------------------
+
+
+def test_answers_lost_after_the_append_at_a_hundred_places_double_nothing(broker: Broker) -> None:
+    """Every batch is a request of its own; of three hundred, a random hundred are acknowledged to nobody."""
+    broker.create_topic("orders", 1)
+    chance = random.Random(4)
+    lost = 0
+    with columnar.Writer(broker.bootstrap, "orders", config=QUICK) as writer:
+        for number in range(300):
+            if chance.random() < 1 / 3 and lost < 100:
+                lost += 1
+                fault = broker.faults.disconnect(api="Produce", topic="orders", handled=True)
+            else:
+                fault = None
+            writer.write(pa.record_batch({"value": [b"%06d" % number]}))
+            written = writer.flush()
+            assert fault is None or fault.hits == 1
+    assert lost > 80
+    assert written.records == 300
+    assert written.partitions[0].last_offset == 299
+    assert broker.log("orders", 0).values == [b"%06d" % number for number in range(300)]
+
+
+@pytest.mark.parametrize("error", ["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "LEADER_NOT_AVAILABLE"])
+def test_refusals_that_pass_are_tried_again(broker: Broker, error: str) -> None:
+    broker.create_topic("orders", 3)
+    with broker.faults.error(error, api="Produce", times=5) as fault:
+        written = columnar.write(broker.bootstrap, "orders", numbers(3000), config=QUICK)
+    assert fault.hits == 5
+    assert written.records == 3000
+    assert sorted(record.value for record in broker.records("orders")) == numbers(3000)["value"].to_pylist()
+
+
+def test_a_refusal_for_good_tells_what_was_acknowledged(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    with columnar.Writer(broker.bootstrap, "orders", config=QUICK) as writer:
+        writer.write(pa.record_batch({"value": [b"first"]}))
+        writer.flush()
+        broker.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Produce", times=None)
+        writer.write(pa.record_batch({"value": [b"second"]}))
+        with pytest.raises(columnar.WriteFailed, match="TOPIC_AUTHORIZATION_FAILED; 1 rows were") as caught:
+            writer.flush()
+    assert caught.value.written.records == 1
+
+
+def test_patience_ends(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    broker.faults.error("NOT_LEADER_OR_FOLLOWER", api="Produce", times=None)
+    with pytest.raises(columnar.WriteFailed, match="NOT_LEADER_OR_FOLLOWER"):
+        columnar.write(broker.bootstrap, "orders", numbers(1), config=QUICK | {"delivery.timeout.ms": 300})
+
+
+def test_a_broker_that_forgot_the_producer_is_told_anew(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    with columnar.Writer(broker.bootstrap, "orders", config=QUICK) as writer:
+        writer.write(pa.record_batch({"value": [b"first"]}))
+        writer.flush()
+        broker.faults.error("UNKNOWN_PRODUCER_ID", api="Produce")
+        writer.write(pa.record_batch({"value": [b"second"]}))
+        assert writer.flush().records == 2
+    assert broker.log("orders", 0).values == [b"first", b"second"]
+    assert len(broker.log("orders", 0).producers) == 2
+
+
+def test_a_batch_too_large_for_the_topic_says_what_to_do(broker: Broker) -> None:
+    broker.create_topic("orders", 1, max_message_bytes=2000)
+    with pytest.raises(columnar.WriteFailed, match=r"make batch_bytes smaller, or max\.message\.bytes"):
+        columnar.write(broker.bootstrap, "orders", numbers(1000), config=QUICK)
+    assert columnar.write(broker.bootstrap, "orders", numbers(1000), batch_bytes=1900, config=QUICK).records == 1000
+
+
+def test_partitions_added_while_writing_are_used(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    fresh = QUICK | {"metadata.max.age.ms": 50}
+    with columnar.Writer(broker.bootstrap, "orders", config=fresh) as writer:
+        writer.write(pa.record_batch({"value": [b"first"]}))
+        add_partitions(broker, "orders", 4)
+        time.sleep(0.1)
+        for batch in numbers(100).to_batches(max_chunksize=10):
+            writer.write(batch)
+        written = writer.flush()
+    assert written.records == 101
+    assert set(written.partitions) == {0, 1, 2, 3}
+
+
+# --- Reading ----------------------------------------------------------------------------------------------------
+
+
+def test_answers_lost_at_random_cost_no_record(broker: Broker) -> None:
+    broker.create_topic("orders", 3)
+    columnar.write(broker.bootstrap, "orders", numbers(30_000), batch_bytes=2000, config=QUICK)
+    chance = random.Random(7)
+    scan = columnar.Scan(broker.bootstrap, "orders", memory_bytes=4 << 20, config=QUICK)
+    rows = []
+    for batch in scan:
+        rows += batch["value"].to_pylist()
+        if chance.random() < 0.5:
+            kind = chance.choice(["cut", "refuse"])
+            if kind == "cut":
+                broker.faults.disconnect(api="Fetch", handled=True)
+            else:
+                broker.faults.error("NOT_LEADER_OR_FOLLOWER", api="Fetch")
+    assert sorted(rows) == numbers(30_000)["value"].to_pylist()
+
+
+def test_a_restart_in_the_middle_of_reading_and_following(tmp_path: Any) -> None:
+    with Broker() as broker:
+        broker.create_topic("orders", 2)
+        columnar.write(broker.bootstrap, "orders", numbers(50_000), batch_bytes=20_000, config=QUICK)
+        stop = threading.Event()
+        reader = columnar.read(broker.bootstrap, "orders", memory_bytes=4 << 20, batch_rows=5000, config=QUICK)
+        follower = columnar.follow(broker.bootstrap, "orders", start="earliest", stop=stop, config=QUICK)
+        rows = reader.read_next_batch()["value"].to_pylist()
+        broker.restart()
+        for batch in reader:
+            rows += batch["value"].to_pylist()
+        assert sorted(rows) == numbers(50_000)["value"].to_pylist()
+
+        columnar.write(broker.bootstrap, "orders", numbers(10), config=QUICK)
+        followed: list[bytes] = []
+        for batch in follower:
+            followed += batch["value"].to_pylist()
+            if len(followed) == 50_010:
+                stop.set()
+        assert sorted(followed) == sorted([*numbers(50_000)["value"].to_pylist(), *numbers(10)["value"].to_pylist()])
+
+
+def test_following_sees_what_comes_and_partitions_that_are_added(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    broker.produce("orders", "before")
+    stop = threading.Event()
+    fresh = QUICK | {"metadata.max.age.ms": 50}
+    seen: list[tuple[int, bytes]] = []
+
+    def run() -> None:
+        for batch in columnar.follow(broker.bootstrap, "orders", stop=stop, config=fresh):
+            seen.extend(zip(batch["partition"].to_pylist(), batch["value"].to_pylist(), strict=True))
+
+    # Where it begins is settled by the call itself, before anything is read.
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        wait_until(lambda: broker.statistics().requests.get("Fetch", 0) > 0)
+        broker.produce("orders", "after")
+        add_partitions(broker, "orders", 2)
+        broker.produce("orders", "added", partition=1)
+        wait_until(lambda: len(seen) == 2)
+    finally:
+        stop.set()
+        thread.join(10)
+    assert not thread.is_alive()
+    assert sorted(seen) == [(0, b"after"), (1, b"added")]
+
+
+def test_offsets_deleted_before_and_meanwhile(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    columnar.write(broker.bootstrap, "orders", numbers(100), config=QUICK)
+    delete_records(broker, "orders", 0, before=40)
+    with pytest.raises(columnar.OffsetsGone, match="orders-0 begins at offset 40"):
+        values(broker, "orders", start=10)
+    assert len(values(broker, "orders", start=10, missing="skip")) == 60
+    assert len(values(broker, "orders", start="earliest")) == 60
+
+
+def test_a_topic_made_anew_while_it_is_read_is_not_mixed_up(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    columnar.write(broker.bootstrap, "orders", numbers(100), config=QUICK)
+    scan = columnar.Scan(broker.bootstrap, "orders", end=None, config=QUICK | {"default.api.timeout.ms": 3000})
+    batches = iter(scan)
+    assert next(batches).num_rows == 100
+    broker.clear()
+    broker.create_topic("orders", 1)
+    with pytest.raises((columnar.OffsetsGone, ApiError)):
+        next(batches)
+
+
+# --- Bad input --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_there(broker: Broker) -> None:
+    with pytest.raises(UnknownTopic, match="there is no topic 'nowhere'"):
+        columnar.read(broker.bootstrap, "nowhere", config=QUICK)
+    with pytest.raises(UnknownTopic):
+        columnar.write(broker.bootstrap, "nowhere", numbers(1), config=QUICK)
+    broker.create_topic("orders", 2)
+    with pytest.raises(UnknownPartition, match="has 2 partitions, and 5 is none"):
+        columnar.read(broker.bootstrap, {"orders": [5]}, config=QUICK)
+    with pytest.raises(columnar.OffsetsGone, match="ends at offset 0"):
+        columnar.read(broker.bootstrap, "orders", start=1, config=QUICK)
+    with pytest.raises(ConfigError, match="there is no column 'colour'"):
+        columnar.read(broker.bootstrap, "orders", columns=["colour"], config=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "text"),
+    [
+        ({"payload": [b"x"]}, {}, "no column 'value' but 'payload'"),
+        ({"value": [1.5]}, {}, "binary or string, not double"),
+        ({"value": [b"x"], "n": ["a"]}, {"timestamp": "n"}, "timestamps are a column of"),
+        ({"value": [b"x"], "n": [9]}, {"partition": "n"}, "has 1 partitions, and 9 is none"),
+        ({"value": [b"x"], "n": pa.array([None], pa.int32())}, {"partition": "n"}, "1 rows have no partition"),
+        ({"value": [b"x"]}, {"key": "user"}, "key='user': the data has no such column"),
+        ({"value": [b"x"], "headers": [3]}, {}, "headers are a list of structs"),
+        ({"value": [b"x"]}, {"compression": "brotli"}, "compression='brotli' is none of"),
+        ({"value": [b"x"]}, {"acks": 1}, "acks=1 cannot be idempotent"),
+        ({"value": [b"x"]}, {"acks": 7}, "acks=7 is none of"),
+    ],
+)
+def test_data_that_cannot_be_written(broker: Broker, table: Any, options: Any, text: str) -> None:
+    broker.create_topic("orders", 1)
+    with pytest.raises((ConfigError, UnknownPartition), match=text):
+        columnar.write(broker.bootstrap, "orders", pa.table(table), config=QUICK, **options)
+    assert broker.log("orders", 0).end_offset == 0
+
+
+def test_what_has_no_arrow_data(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    with pytest.raises(ConfigError, match="str has no Arrow data"):
+        columnar.write(broker.bootstrap, "orders", "text", config=QUICK)
+
+
+# --- Help -------------------------------------------------------------------------------------------------------
+
+
+def wait_until(is_so: Any, timeout_s: float = 10.0) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def add_partitions(broker: Broker, topic: str, count: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(10)
+
+
+def delete_records(broker: Broker, topic: str, partition: int, *, before: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    for future in admin.delete_records([TopicPartition(topic, partition, before)]).values():
+        future.result(10)
