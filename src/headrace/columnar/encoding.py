@@ -56,7 +56,7 @@ def encode_batches(
     contents = kernel.measure(columns, rows)
     sizes_max = _record_sizes_max(contents, timestamps, batch_bytes=batch_bytes)
     firsts, size_bytes_max = _cut(sizes_max, batch_bytes=batch_bytes)
-    plan = WritePlan(firsts=firsts, gap=HEADER_BYTES, contents=contents, size_bytes_max=size_bytes_max)
+    plan = WritePlan(firsts=firsts, contents=contents, size_bytes_max=size_bytes_max)
     written = kernel.write(columns, rows, plan)
 
     view, edges = written.data.data, written.edges.tolist()

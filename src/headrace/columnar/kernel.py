@@ -56,20 +56,19 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """Batch k begins with row `firsts[k]` of the rows to be written, and with `gap` bytes for its header.
+    """Batch k begins with row `firsts[k]` of the rows to be written.
 
     `contents` is what `measure` said of the rows, and `size_bytes_max` what all batches take at most.
     """
 
     firsts: Int64s
-    gap: int
     contents: Int64s
     size_bytes_max: int
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Batch k, beginning with its gap, is `data[edges[k] : edges[k + 1]]`."""
+    """Batch k, beginning with room for its header, is `data[edges[k] : edges[k + 1]]`."""
 
     data: Bytes
     edges: Int64s
@@ -98,11 +97,21 @@ class Kernel(Protocol):
 
 
 def choose(name: str | None) -> Kernel:
+    """The kernel of that name, or the better one that there is. Both import this module, so not before it is whole."""
     from headrace.columnar import vectorised
 
     match name:
-        case "numpy" | "" | None:
+        case "numpy":
             return vectorised
+        case "c":
+            from headrace.columnar import compiled
+
+            return compiled
+        case "" | None:
+            try:
+                return choose("c")
+            except ImportError:
+                return vectorised
         case _:
             raise ConfigError(f"HEADRACE_KERNEL is {name!r}; it may be 'c' or 'numpy'")
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from headrace.columnar.kernel import Int64s, WritePlan, Written
 from headrace.columnar.record_columns import HeaderColumn, RecordColumns
+from headrace.protocol.batch import HEADER_BYTES
 
 
 def measure(columns: RecordColumns, rows: Int64s) -> Int64s:
@@ -109,11 +110,11 @@ def _header_strings(headers: HeaderColumn, rows: Int64s) -> pa.LargeBinaryArray:
 
 
 def _apart(records: pa.LargeBinaryArray, plan: WritePlan) -> Written:
-    """The batches moved apart, to leave a gap before each."""
+    """The batches moved apart, to leave room for a header before each."""
     _, offsets, content = records.buffers()
     begins = np.append(np.frombuffer(offsets, np.int64)[plan.firsts], len(content))
-    edges = begins + plan.gap * np.arange(len(begins))
+    edges = begins + HEADER_BYTES * np.arange(len(begins))
     joined, data = np.frombuffer(content, np.uint8), np.empty(int(edges[-1]), np.uint8)
     for index in range(len(begins) - 1):
-        data[edges[index] + plan.gap : edges[index + 1]] = joined[begins[index] : begins[index + 1]]
+        data[edges[index] + HEADER_BYTES : edges[index + 1]] = joined[begins[index] : begins[index + 1]]
     return Written(data=data, edges=edges)
