@@ -33,7 +33,6 @@ class Message:
 
 # What `Producer.send` takes: one message or a set of them; bytes are a message without a key.
 MessageSet = Message | bytes | Iterable[Message | bytes]
-_BYTES: Final = (bytes, bytearray, memoryview)
 
 
 class Written(NamedTuple):
@@ -71,14 +70,14 @@ class Received(NamedTuple):
 
 def messages_of(message_set: MessageSet) -> tuple[Message, ...]:
     """The set as a tuple. Text is refused: taken for a set, each of its letters would be a message."""
-    if isinstance(message_set, Message):
-        return (message_set,)
-    if isinstance(message_set, (*_BYTES, str)):
+    if isinstance(message_set, Message | bytes | str):
         return (_message(message_set),)
-    return tuple(one if isinstance(one, Message) else _message(one) for one in message_set)
+    return tuple(map(_message, message_set))
 
 
 def _message(value: object) -> Message:
-    if not isinstance(value, _BYTES):
+    if isinstance(value, Message):
+        return value
+    if not isinstance(value, bytes):
         raise TypeError(f"a message is bytes or a Message, not {type(value).__name__}")
-    return Message(bytes(value))
+    return Message(value)

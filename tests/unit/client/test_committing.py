@@ -80,7 +80,7 @@ def test_a_message_of_an_earlier_ownership_is_refused_though_the_partition_is_ba
 
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize(
-    "code", [KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID]
+    "code", [KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.GROUP_ID_NOT_FOUND]
 )
 def test_a_former_owner_is_refused_by_the_broker(code: int, each: bool) -> None:
     desk = Desk()

@@ -12,7 +12,7 @@ def test_one_message_or_a_set_of_bytes_and_messages() -> None:
     keyed = Message(b"v", key=b"k")
     assert messages_of(keyed) == (keyed,)
     assert messages_of(b"one") == (Message(b"one"),)
-    assert messages_of([b"one", keyed, bytearray(b"two")]) == (Message(b"one"), keyed, Message(b"two"))
+    assert messages_of([b"one", keyed, b"two"]) == (Message(b"one"), keyed, Message(b"two"))
     assert messages_of(Message(value) for value in (b"1", None)) == (Message(b"1"), Message(None))
     assert messages_of([]) == ()
 
