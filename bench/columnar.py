@@ -1,0 +1,268 @@
+"""The columnar client against confluent-kafka, on our node and on Apache Kafka, in one run.
+
+    python -m bench.columnar [--scale 1] [--repeats 3] [--rows NAME,...] [--systems headrace,kafka] [--markdown FILE]
+
+For each kind of topic: filled once, then read by both clients by turns into the same Arrow columns, in processes of
+their own. Rates are rows per second, and rows per second of CPU that the client took; medians, lowest and highest. The
+rival reads a part of the topic where all of it would take minutes; its rate does not depend on that.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from bench.host import host_facts
+from bench.loads import Produce, Site, create_topic
+from bench.systems import HEADRACE, KAFKA, Broker, fresh_broker
+from headrace import columnar
+
+RIVAL_ROWS: Final = 3_000_000
+_LARGE: Final = {"linger.ms": "50", "batch.num.messages": "10000", "batch.size": "1000000"}
+_DEADLINE_S: Final = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One kind of topic. `fill` makes it, and `table`, where there is one, is also written by both clients."""
+
+    name: str
+    title: str
+    rows: int
+    librdkafka: Mapping[str, str] | None = None  # Filled by librdkafka in C, with these properties.
+    table: Callable[[int], pa.Table] | None = None  # Filled from this.
+    message_bytes: int = 200
+    write_options: Mapping[str, Any] = field(default_factory=dict)
+    rival: bool = True
+
+    def fill(self, broker: Broker, topic: str, scale: float) -> int:
+        rows = max(10_000, int(self.rows * scale))
+        if self.librdkafka is not None:
+            site = Site(broker, scale=1.0, start_s=0.0, saturation_per_s=None)
+            load = Produce(
+                topic=topic,
+                messages=rows,
+                message_bytes=self.message_bytes,
+                properties={"queue.buffering.max.messages": "1000000", **self.librdkafka},
+            )
+            load.run(site)
+        else:
+            assert self.table is not None
+            create_topic(broker.bootstrap, topic, partitions=1)
+            made = self.table(min(rows, 1_000_000))
+            while rows > 0:
+                columnar.write(broker.bootstrap, topic, made.slice(0, rows), **self.write_options)
+                rows -= made.num_rows
+        return max(10_000, int(self.rows * scale))
+
+
+def plain(rows: int) -> pa.Table:
+    """Two hundred bytes each, which no codec can make smaller."""
+    data = np.random.default_rng(1).integers(0, 256, rows * 200, np.uint8)
+    offsets = np.arange(rows + 1, dtype=np.int32) * 200
+    return pa.table(
+        {"value": pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])}
+    )
+
+
+def mixed(rows: int) -> pa.Table:
+    """Keys, none to three headers, values of 10 to 2,000 bytes."""
+    chance = random.Random(2)
+    sizes = np.random.default_rng(2).integers(10, 2001, rows)
+    offsets = np.zeros(rows + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    data = np.random.default_rng(3).integers(0, 256, int(offsets[-1]), np.uint8)
+    value = pa.Array.from_buffers(pa.large_binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    some = [[{"key": f"trace-{n}", "value": b"%032x" % n} for n in range(count)] for count in range(4)]
+    headers = pa.array(
+        [some[chance.randrange(4)] for _ in range(rows)],
+        pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})),
+    )
+    return pa.table(
+        {"key": [b"user-%08d" % chance.randrange(rows) for _ in range(rows)], "value": value, "headers": headers}
+    )
+
+
+def text(rows: int) -> pa.Table:
+    """Lines of a web log, about 200 bytes each, which compress as such lines do."""
+    chance = random.Random(4)
+    pages = [f"/{chance.choice(['shop', 'blog', 'api'])}/{chance.randrange(5000)}" for _ in range(2000)]
+    browser = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome"
+    agents = [f"{browser}/{90 + n}.0" for n in range(40)]
+    lines = []
+    for n in range(min(rows, 100_000)):
+        host = ".".join(str(chance.randrange(256)) for _ in range(3))
+        request = f"GET {chance.choice(pages)} HTTP/1.1"
+        time_text = f"15/Nov/2026:10:{n // 60 % 60:02}:{n % 60:02} +0000"
+        size = chance.randrange(90_000)
+        lines.append(f'10.{host} - - [{time_text}] "{request}" 200 {size} "{chance.choice(agents)}"')
+    return pa.table({"value": pa.array((lines * (rows // len(lines) + 1))[:rows], pa.string())})
+
+
+ROWS: Final = (
+    Row(name="large", title="200 B, large librdkafka batches", rows=10_000_000, librdkafka=_LARGE),
+    Row(
+        name="16k",
+        title="200 B, 16 KiB librdkafka batches",
+        rows=10_000_000,
+        librdkafka={"linger.ms": "5", "batch.size": "16384"},
+    ),
+    Row(
+        name="80",
+        title="200 B, 80 records a batch",
+        rows=10_000_000,
+        librdkafka={"linger.ms": "5", "batch.num.messages": "80"},
+    ),
+    Row(name="mixed", title="keys, 0-3 headers, values of 10-2,000 B", rows=1_000_000, table=mixed),
+    Row(name="write", title="200 B, written from Arrow", rows=1_000_000, table=plain),
+    *(
+        Row(name=codec, title=f"web log, {codec}", rows=1_000_000, table=text, write_options={"compression": codec})
+        for codec in ("gzip", "snappy", "lz4", "zstd")
+    ),
+    Row(
+        name="10gb",
+        title="10 GB of 1 kB, all of it",
+        rows=10_000_000,
+        librdkafka=_LARGE,
+        message_bytes=1000,
+        rival=False,
+    ),
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Readings:
+    """Of one client at one kind of topic."""
+
+    per_s: list[float] = field(default_factory=list)
+    per_cpu_s: list[float] = field(default_factory=list)
+    resident_mb: list[tuple[float, float]] = field(default_factory=list)
+
+    def add(self, told: Mapping[str, Any]) -> None:
+        self.per_s.append(told["rows"] / told["seconds"])
+        self.per_cpu_s.append(told["rows"] / told["cpu_s"])
+        self.resident_mb.append((told["resident_bytes_at_a_tenth"] / 1e6, told["resident_bytes_max"] / 1e6))
+
+
+def run_client(client: str, broker: Broker, topic: str, *options: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "bench.columnar_clients", client, broker.bootstrap, topic, *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def measure(row: Row, system: str, *, scale: float, repeats: int, under: Path) -> dict[str, Readings]:
+    found = {name: Readings() for name in ("read-arrow", "read-confluent", "write-arrow", "write-confluent")}
+    with fresh_broker(system, under=under) as broker:
+        broker.start()
+        rows = row.fill(broker, row.name, scale)
+        for _ in range(repeats):
+            told = run_client("read-arrow", broker, row.name)
+            assert told["rows"] == rows, f"{told['rows']} of {rows} rows were read"
+            found["read-arrow"].add(told)
+            if row.rival:
+                found["read-confluent"].add(
+                    run_client("read-confluent", broker, row.name, "--rows", str(min(rows, RIVAL_ROWS)))
+                )
+        if row.table is not None:
+            with tempfile.NamedTemporaryFile(suffix=".arrow", dir=under) as file:
+                made = row.table(min(rows, 1_000_000))
+                with pa.ipc.new_file(file.name, made.schema) as out:
+                    out.write_table(made)
+                for number in range(repeats):
+                    for client in ("write-arrow", "write-confluent"):
+                        topic = f"{client}-{number}"
+                        create_topic(broker.bootstrap, topic, partitions=1)
+                        codec = row.write_options.get("compression", "none")
+                        options = ("--table", file.name, "--compression", codec)
+                        found[client].add(run_client(client, broker, topic, *options))
+    return {name: readings for name, readings in found.items() if readings.per_s}
+
+
+def spread(values: list[float]) -> str:
+    return f"{statistics.median(values) / 1e6:.2f} ({min(values) / 1e6:.2f}..{max(values) / 1e6:.2f})"
+
+
+def ratio(ours: list[float], theirs: list[float]) -> str:
+    return f"{statistics.median(ours) / statistics.median(theirs):.1f} x"
+
+
+HEAD: Final = (
+    "topic",
+    "broker",
+    "job",
+    "ours, M/s",
+    "confluent, M/s",
+    "ratio",
+    "ours, M per CPU-s",
+    "confluent",
+    "ratio",
+    "MB",
+)
+
+
+def lines_of(row: Row, system: str, found: Mapping[str, Readings]) -> list[tuple[str, ...]]:
+    lines = []
+    for job in ("read", "write"):
+        ours, theirs = found.get(f"{job}-arrow"), found.get(f"{job}-confluent")
+        if ours is None:
+            continue
+        early, late = (statistics.median(part) for part in zip(*ours.resident_mb, strict=True))
+        rival = ("", "") if theirs is None else (spread(theirs.per_s), ratio(ours.per_s, theirs.per_s))
+        rival_cpu = ("", "") if theirs is None else (spread(theirs.per_cpu_s), ratio(ours.per_cpu_s, theirs.per_cpu_s))
+        memory = f"{early:.0f} -> {late:.0f}"
+        lines.append((row.title, system, job, spread(ours.per_s), *rival, spread(ours.per_cpu_s), *rival_cpu, memory))
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of rows")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rows", default="", help=f"some of {', '.join(row.name for row in ROWS)}")
+    parser.add_argument("--systems", default=f"{HEADRACE},{KAFKA}")
+    parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--directory", type=Path, default=Path(tempfile.gettempdir()))
+    given = parser.parse_args()
+    chosen = [row for row in ROWS if not given.rows or row.name in given.rows.split(",")]
+    lines: list[tuple[str, ...]] = []
+    console = Console(width=200)
+    with Progress(console=console) as progress:
+        task = progress.add_task("rows", total=len(chosen) * len(given.systems.split(",")))
+        for row in chosen:
+            for system in given.systems.split(","):
+                progress.update(task, description=f"{row.name} on {system}")
+                found = measure(row, system, scale=given.scale, repeats=given.repeats, under=given.directory)
+                lines += lines_of(row, system, found)
+                progress.advance(task)
+    table = Table(*HEAD)
+    for line in lines:
+        table.add_row(*line)
+    console.print(table)
+    facts = ", ".join(f"{name} {value}" for name, value in host_facts().items())
+    console.print(
+        f"Medians of {given.repeats}, lowest and highest. MB: resident after a tenth of the rows, and at most. {facts}."
+    )
+    if given.markdown is not None:
+        rows = ["| " + " | ".join(line) + " |" for line in (HEAD, ("---",) * len(HEAD), *lines)]
+        given.markdown.write_text("\n".join(rows) + "\n")
+
+
+if __name__ == "__main__":
+    main()
