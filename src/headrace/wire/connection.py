@@ -20,6 +20,7 @@ What to do about a failure is `wire.cluster`'s to know, and so is what answers m
 import itertools
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections import deque
@@ -332,11 +333,11 @@ class Connection:
 
     def _fill(self, view: memoryview, due: Ticket, deadline_s: float) -> None:
         assert self._socket is not None
-        receive_into, position = self._socket.recv_into, 0
+        receive = _receive_some if isinstance(self._socket, ssl.SSLSocket) else _receive_all
+        position = 0
         try:
             while position < len(view):
-                self._socket.settimeout(_left_s(deadline_s))
-                received = receive_into(view[position:])
+                received = receive(self._socket, view[position:], _left_s(deadline_s))
                 if received == 0:
                     raise self._hung_up(due)
                 position += received
@@ -404,6 +405,30 @@ class Connection:
             taken.close()
         self._waiting.clear()
         self._arrived.clear()
+
+
+def _receive_some(taken: socket.socket, view: memoryview, timeout_s: float) -> int:
+    taken.settimeout(timeout_s)
+    return taken.recv_into(view)
+
+
+def _receive_all(taken: socket.socket, view: memoryview, timeout_s: float) -> int:
+    """As much as there is room for, in one system call, unless time is up or the other side is done.
+
+    The kernel does the waiting, so that a thread comes back for the interpreter's lock once an answer and not once a
+    piece of it: beside a thread that decodes, each time may take five milliseconds.
+    """
+    taken.settimeout(None)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(timeout_s))
+    try:
+        return taken.recv_into(view, 0, socket.MSG_WAITALL)
+    except BlockingIOError as error:
+        raise TimeoutError("timed out") from error
+
+
+def _timeval(timeout_s: float) -> bytes:
+    """At least a microsecond: nothing would mean for ever."""
+    return struct.pack("@ll", *divmod(max(1, int(1e6 * timeout_s)), 1_000_000))
 
 
 def _left_s(deadline_s: float) -> float:
