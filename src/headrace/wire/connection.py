@@ -193,6 +193,7 @@ class Connection:
                 # One address of several that swallows what is sent to it leaves time for the others.
                 made.settimeout(_left_s(deadline_s) / (len(found) - number))
                 made.connect(place)
+                self._raise_if_closed()  # Before this there was nothing to shut down.
                 return
             except OSError as error:
                 if number + 1 == len(found):
@@ -201,10 +202,9 @@ class Connection:
     def _replace_socket(self, made: socket.socket) -> None:
         with self._state:
             old, self._socket = self._socket, made
-            if self._closing:  # Too early for `close` to see it.
-                _shut_down(made)
         if old is not None:
             old.close()
+        self._raise_if_closed()  # Maybe too early for `close` to find it.
 
     def _secure(self, settings: TlsSettings, deadline_s: float) -> None:
         assert self._socket is not None
@@ -355,16 +355,14 @@ class Connection:
             self._users += 1
         try:
             with self._lock:
-                if self._closing:
-                    raise self._closed()
+                self._raise_if_closed()
                 if self._failure is not None:
                     raise self._failure
                 try:
                     yield
                 except BaseException as error:
                     self._fail(error)
-                    if self._closing:
-                        raise self._closed() from error
+                    self._raise_if_closed()
                     raise
         finally:
             with self._state:
@@ -389,8 +387,9 @@ class Connection:
         strangers = self.settings.sasl is None and self._answers <= 1
         return ": is security.protocol right?" if strangers else ""
 
-    def _closed(self) -> ConnectionClosed:
-        return ConnectionClosed(f"the connection to {self.address} is closed")
+    def _raise_if_closed(self) -> None:
+        if self._closing:
+            raise ConnectionClosed(f"the connection to {self.address} is closed")
 
     def _fail(self, error: BaseException) -> None:
         with self._state:

@@ -1,8 +1,10 @@
 """One connection against brokers that do as told, well and badly. Real sockets on loopback, nobody sleeps."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -309,6 +311,44 @@ def test_closing_twice_and_before_opening() -> None:
         with pytest.raises(ConnectionClosed):
             connection.open()
         assert broker.connections == 0
+
+
+def test_closing_while_its_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When there is no socket yet whose end would wake anybody."""
+    look_up = socket.getaddrinfo
+    with ScriptedBroker(answers_once) as broker:
+        connection = Connection(broker.address, broker.settings())
+
+        def closed_meanwhile(*arguments: Any, **named: Any) -> Any:
+            connection.close()
+            return look_up(*arguments, **named)
+
+        monkeypatch.setattr(socket, "getaddrinfo", closed_meanwhile)
+        with pytest.raises(ConnectionClosed):
+            connection.open()
+        assert broker.connections == 0
+
+
+def ask_for_ever(connection: Connection) -> None:
+    while True:
+        connection.call(GROUPS, {})
+
+
+def test_closing_at_any_moment_of_opening_and_asking() -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        while True:
+            peer.answer(peer.read(), named("one"))
+
+    with ScriptedBroker(script) as broker:
+        for number in range(60):
+            connection = Connection(broker.address, broker.settings())
+            closer = threading.Timer(number * 0.00005, connection.close)
+            closer.start()
+            with pytest.raises(ConnectionClosed):
+                ask_for_ever(connection)
+            closer.join()
+            assert connection._socket is None
 
 
 def test_a_connection_that_the_broker_closed_meanwhile_is_known_to_be_of_no_use() -> None:

@@ -4,6 +4,7 @@
 """
 
 import ssl
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +14,10 @@ import pytest
 from headrace.errors import ConfigError, HeadraceError
 from headrace.protocol.messages import list_groups, produce
 from headrace.wire.connection import Connection
-from headrace.wire.errors import TlsRefused, Unreachable, WireError
+from headrace.wire.errors import ConnectionClosed, TlsRefused, Unreachable, WireError
 from headrace.wire.settings import TlsSettings
 from headrace.wire.tls import tls_context
-from tests.unit.wire.scripted import Peer, ScriptedBroker
+from tests.unit.wire.scripted import TIMEOUT_S, Peer, ScriptedBroker
 
 HERE = Path(__file__).with_name("certificates")
 TRUSTED = str(HERE / "trusted.pem")
@@ -201,6 +202,27 @@ def test_more_than_one_tls_record_each_way() -> None:
             groups = connection.call(list_groups.API, {})["groups"]
     assert received[0].endswith(b"".join(parts))
     assert [len(one["group_id"]) for one in groups] == [30_000] * 20
+
+
+def test_closing_wakes_whoever_waits() -> None:
+    asked = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.greet()
+        peer.read()
+        asked.set()
+        peer.wait_closed()
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path_of("server"), path_of("server-key"))
+    with ScriptedBroker(script, tls=context) as broker:
+        connection = Connection(broker.address, broker.settings(tls=TlsSettings(ca_path=TRUSTED)))
+        closer = threading.Thread(target=lambda: asked.wait(TIMEOUT_S) and connection.close())
+        closer.start()
+        with pytest.raises(ConnectionClosed):
+            connection.call(list_groups.API, {})
+        closer.join()
+        assert connection._socket is None
 
 
 @pytest.mark.parametrize(
