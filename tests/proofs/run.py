@@ -41,6 +41,7 @@ from tests.proofs import (
     kill,
     simulation,
     storm,
+    streams,
 )
 from tests.proofs.proof import Facts, Proof, Slice
 from tests.proofs.result import ROOT, commit, duration_text, is_dirty, number_text, rerun_command, write_page
@@ -162,6 +163,18 @@ PROOFS: Final = (
         total=1_000,
         ci=250,
         run=groups.run,
+    ),
+    Proof(
+        name="streams",
+        promise=(
+            "Three processes read twelve partitions through message streams while members join, leave, are killed and "
+            "fall asleep: every message is delivered at least once, in order within its partition, a partition has one "
+            "owner in each generation of the group, and who woke up too late has all its commits refused."
+        ),
+        unit="rounds",
+        total=60,
+        ci=6,
+        run=streams.run,
     ),
     Proof(
         name="embedded",
