@@ -27,7 +27,6 @@ STATIC = static_restarts(PYTHON_CLIENTS.values())
 POSITIONS = position_changes(PYTHON_CLIENTS.values())
 
 
-
 def outlive(bootstrap: str, name: str, *, how: str) -> None:
     """On a node of their own, which is stopped or killed, and started again."""
     with (
@@ -46,8 +45,8 @@ def outlive(bootstrap: str, name: str, *, how: str) -> None:
 
 RESTARTS = named("restart", ((how, partial(outlive, how=how)) for how in ("stop", "kill")))
 
-# All lives begin with the first test that asks for one, and the last may have to wait for its turn.
-pytestmark = pytest.mark.timeout(300)
+# All lives begin with the first test that asks for one, in one process; the last may have to wait for its turn.
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("groups")]
 
 
 @pytest.fixture(scope="module")
