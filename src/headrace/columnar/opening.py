@@ -33,7 +33,7 @@ from headrace.protocol.batch import (
     parse_header,
 )
 from headrace.protocol.checksum import crc32c
-from headrace.protocol.compression import decompress_into, make_room, parse_codec
+from headrace.protocol.compression import Codec, decompress_into, make_room, parse_codec
 from headrace.protocol.records import decode_records
 
 # One row per opened batch. The compiled kernel declares the same as a struct.
@@ -199,21 +199,30 @@ def _open_each(
     How many batches that did, and the bytes used. It stops early where the room is full.
     """
     used = 0
-    for index in range(len(positions)):
+    for index, position in enumerate(positions.tolist()):
         start, end = int(table["start"][index]), int(table["end"][index])
-        if aborted:
-            header = parse_header(view, int(positions[index]))
-            if aborted.include(header, view[positions[index] : end]):
-                keep[index] = False
-        if room is None or not keep[index]:
-            continue
         try:
+            if aborted and aborted.include(parse_header(view, position), view[position:end]):
+                keep[index] = False
+            if room is None or not keep[index]:
+                continue
             codec = parse_codec(int(table["attributes"][index]) & CODEC_MASK)
-            size = decompress_into(codec, view[start:end], room[used:])
+            size = _decompress(codec, view[start:end], room, used)
         except CorruptBatch as error:
-            if used:  # Perhaps for want of room. If not, it is the first of the next opening and fails for good.
-                return index, used
             raise CorruptBatch(f"the batch at offset {table['base_offset'][index]}: {error}") from None
+        if size is None:
+            return index, used
         table["start"][index], table["end"][index] = used, used + size
         used += size
     return len(positions), used
+
+
+def _decompress(codec: Codec, data: memoryview, room: memoryview, used: int) -> int | None:
+    """How many bytes were put behind those used; None where they would have fitted into the room had it been empty."""
+    try:
+        return decompress_into(codec, data, room[used:])
+    except CorruptBatch:
+        if used:
+            decompress_into(codec, data, make_room(len(room)))
+            return None
+        raise

@@ -12,10 +12,9 @@ independent blocks, since Java's reader refuses linked ones.
 """
 
 import mmap
-from collections.abc import Callable
 from enum import IntEnum
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 import cramjam
 
@@ -84,29 +83,27 @@ def make_room(size_bytes: int) -> memoryview:
 
 def decompress_into(codec: Codec, data: Buffer, output: memoryview) -> int:
     """Decompress to the beginning of `output`; how many bytes that were. What does not fit is a `CorruptBatch`."""
-    match codec:
-        case Codec.NONE:
-            if len(data) > len(output):
-                raise CorruptBatch(f"{len(data)} bytes of records exceed {len(output)}")
-            output[: len(data)] = data
-            return len(data)
-        case Codec.GZIP:
-            return _decompress_into(cramjam.gzip.decompress_into, data, output)
-        case Codec.SNAPPY if data[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
-            return _decompress_xerial(data, output)
-        case Codec.SNAPPY:
-            return _decompress_into(cramjam.snappy.decompress_raw_into, data, output)
-        case Codec.LZ4:
-            return _decompress_into(cramjam.lz4.decompress_into, data, output)
-        case Codec.ZSTD:
-            return _decompress_into(cramjam.zstd.decompress_into, data, output)
-
-
-def _decompress_into(codec_into: Callable[[Any, Any], int], data: Buffer, output: memoryview) -> int:
+    size: int
     try:
-        return codec_into(data, output)
+        match codec:
+            case Codec.NONE:
+                size = len(data)
+                if size > len(output):
+                    raise CorruptBatch(f"{size} bytes of records exceed {len(output)}")
+                output[:size] = data
+            case Codec.GZIP:
+                size = cramjam.gzip.decompress_into(data, output)
+            case Codec.SNAPPY if data[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+                size = _decompress_xerial(data, output)
+            case Codec.SNAPPY:
+                size = cramjam.snappy.decompress_raw_into(data, output)
+            case Codec.LZ4:
+                size = cramjam.lz4.decompress_into(data, output)
+            case Codec.ZSTD:
+                size = cramjam.zstd.decompress_into(data, output)
     except cramjam.DecompressionError as error:
         raise CorruptBatch(f"records do not decompress within {len(output)} bytes: {error}") from None
+    return size
 
 
 def _compress_xerial(data: Buffer) -> bytes:
@@ -129,7 +126,7 @@ def _decompress_xerial(data: Buffer, output: memoryview) -> int:
         position = start + size
         if start > len(data) or not 0 <= size <= len(data) - start:
             raise CorruptBatch("a snappy block is cut off")
-        written += _decompress_into(cramjam.snappy.decompress_raw_into, data[start:position], output[written:])
+        written += cramjam.snappy.decompress_raw_into(data[start:position], output[written:])
     if position > len(data):
         raise CorruptBatch("a snappy header is cut off")
     return written

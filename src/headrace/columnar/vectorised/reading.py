@@ -40,7 +40,8 @@ def _locate(data: Bytes, batches: npt.NDArray[np.void], headers: bool) -> Locate
     sizes, at = _read_varints(data, pairs, positions)
     ends = at + sizes
     _check(sizes.min(initial=0) >= 0)
-    behind = np.append(positions[1:], 0)
+    behind = np.empty_like(positions)
+    behind[:-1] = positions[1:]
     behind[np.cumsum(counts) - 1] = batches["end"]
     _check(np.array_equal(ends, behind))
 
