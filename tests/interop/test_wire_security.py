@@ -176,6 +176,16 @@ def test_a_certificate_that_is_asked_for_and_missing(secured: SecuredKafka) -> N
     assert "ssl.certificate.location" in refused("MUTUAL", secured, config, HeadraceError)
 
 
+def test_a_certificate_that_the_broker_does_not_trust(secured: SecuredKafka) -> None:
+    config = {
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(secured.path_of("authority")),
+        "ssl.certificate.location": str(secured.path_of("stranger")),
+        "ssl.key.location": str(secured.path_of("stranger-key")),
+    }
+    assert "ssl.certificate.location" in refused("MUTUAL", secured, config, HeadraceError)
+
+
 def test_a_mechanism_that_is_not_enabled(secured: SecuredKafka) -> None:
     words = librdkafka_words(secured, "SCRAM-SHA-256") | {"security.protocol": "SASL_PLAINTEXT"}
     assert "does not take SCRAM-SHA-256, but PLAIN" in refused("PLAINLY", secured, words, AuthenticationRefused)
@@ -183,15 +193,14 @@ def test_a_mechanism_that_is_not_enabled(secured: SecuredKafka) -> None:
 
 @pytest.mark.parametrize(
     ("listener", "protocol"),
-    [("SECURE", "PLAINTEXT"), ("PLAINLY", "PLAINTEXT"), ("PLAINLY", "SASL_SSL"), ("ENCRYPTED", "SASL_PLAINTEXT")],
+    [
+        *(("SECURE", "PLAINTEXT"), ("SECURE", "SSL"), ("PLAINLY", "PLAINTEXT"), ("PLAINLY", "SASL_SSL")),
+        *(("ENCRYPTED", "SASL_PLAINTEXT"), ("ENCRYPTED", "SASL_SSL")),
+    ],
 )
 def test_another_protocol_than_the_listeners(secured: SecuredKafka, listener: str, protocol: str) -> None:
     words = librdkafka_words(secured, "PLAIN") | {"security.protocol": protocol}
     assert "security.protocol" in refused(listener, secured, words, HeadraceError)
-
-
-def test_sasl_where_there_is_none(secured: SecuredKafka) -> None:
-    assert "PLAIN" in refused("ENCRYPTED", secured, librdkafka_words(secured, "PLAIN"), HeadraceError)
 
 
 # --- Longer lives ---------------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ def authenticate(
     if answer["error_code"] == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         taken = ", ".join(answer["mechanisms"]) or "none"
         raise AuthenticationRefused(f"{where} does not take {mechanism}, but {taken}")
+    if answer["error_code"] == ErrorCode.ILLEGAL_SASL_STATE:
+        raise AuthenticationRefused(f"{where} does not ask who we are: security.protocol should be without SASL")
     if answer["error_code"] != ErrorCode.NONE:
         raise AuthenticationRefused(str(refusal(answer["error_code"], f"{where} does not take {mechanism}")))
     exchange = start_exchange(settings)

@@ -82,8 +82,8 @@ def tls_trouble(error: ssl.SSLError, address: Address) -> str:
         return f"{address} does not speak TLS: is security.protocol right?"
     if "CERTIFICATE_REQUIRED" in reason or "HANDSHAKE_FAILURE" in reason or "BAD_CERTIFICATE" in reason:
         return f"{address} wants another certificate than it was shown: see ssl.certificate.location ({reason})"
-    if "UNKNOWN_CA" in reason:
-        return f"{address} does not trust our certificate: nobody that it knows has signed it"
+    if "UNKNOWN_CA" in reason or "CERTIFICATE_UNKNOWN" in reason:
+        return f"{address} does not trust our certificate: see ssl.certificate.location"
     return f"no TLS with {address}: {_words(error)}"
 
 

@@ -114,6 +114,11 @@ def test_a_mechanism_that_is_not_taken_names_those_that_are() -> None:
         authenticate(SETTINGS, "there", Asked(refused))
 
 
+def test_a_listener_without_sasl() -> None:
+    with pytest.raises(AuthenticationRefused, match=r"security\.protocol should be without SASL"):
+        authenticate(SETTINGS, "there", Asked({"error_code": ErrorCode.ILLEGAL_SASL_STATE}))
+
+
 def test_a_wrong_password() -> None:
     refused = {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "error_message": "Invalid username or password"}
     with pytest.raises(AuthenticationRefused, match=r"there refused user 'al' by PLAIN: Invalid username or password"):
