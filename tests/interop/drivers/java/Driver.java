@@ -14,6 +14,8 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collection;
+import java.util.Collections;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -25,6 +27,7 @@ import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.RecordsToDelete;
@@ -34,6 +37,8 @@ import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.ElectionType;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
@@ -53,6 +58,7 @@ public final class Driver {
             switch (step.get("do").asText()) {
                 case "produce" -> produce(common, step, result);
                 case "consume" -> consume(common, step, result);
+                case "read" -> read(common, step, result);
                 case "follow" -> follow(common, step, result);
                 case "offsets" -> offsets(common, step, result);
                 default -> administer(common, step, result);
@@ -76,9 +82,10 @@ public final class Driver {
         try (var producer = new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer())) {
             for (JsonNode record : step.get("records")) {
                 JsonNode timestamp = record.get("timestamp");
+                JsonNode partition = record.get("partition");
                 var message = new ProducerRecord<>(
                         topic,
-                        record.get("partition").asInt(),
+                        partition.isNull() ? null : (Integer) partition.asInt(),
                         timestamp.isNull() ? null : (Long) timestamp.asLong(),
                         bytes(record.get("key")),
                         bytes(record.get("value")));
@@ -138,6 +145,42 @@ public final class Driver {
             }
             for (var entry : tallies.entrySet()) {
                 entry.getValue().report(result.putObject(String.valueOf(entry.getKey().partition())));
+            }
+        }
+    }
+
+    /** Every record with all that it has, as far as this isolation may see. */
+    private static void read(Properties common, JsonNode step, ObjectNode result) throws Exception {
+        Properties properties = new Properties();
+        properties.putAll(common);
+        properties.put("isolation.level", step.get("isolation").asText());
+        String topic = step.get("topic").asText();
+        var rows = result.putArray("rows");
+        try (var consumer = consumer(properties)) {
+            List<TopicPartition> partitions = consumer.partitionsFor(topic).stream()
+                    .map(info -> new TopicPartition(topic, info.partition()))
+                    .toList();
+            Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
+            consumer.assign(partitions);
+            consumer.seekToBeginning(partitions);
+            long deadline = System.nanoTime() + Duration.ofSeconds(30).toNanos();
+            while (partitions.stream().anyMatch(one -> consumer.position(one) < ends.get(one))) {
+                if (System.nanoTime() > deadline) {
+                    throw new IllegalStateException("the end was not reached");
+                }
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
+                    ObjectNode row = rows.addObject();
+                    row.put("partition", record.partition());
+                    row.put("offset", record.offset());
+                    row.put("timestamp", record.timestamp());
+                    row.put("timestamp_type", record.timestampType().id);
+                    row.put("key", record.key());
+                    row.put("value", record.value());
+                    var headers = row.putArray("headers");
+                    for (Header header : record.headers()) {
+                        headers.addArray().add(header.key()).add(header.value());
+                    }
+                }
             }
         }
     }
@@ -217,6 +260,12 @@ public final class Driver {
                 case "grow" -> admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(step.get("partitions").asInt())))
                         .all()
                         .get();
+                case "rotate" -> {
+                    for (int round = 0; round < step.get("rounds").asInt(); round++) {
+                        rotateLeaders(admin, topic);
+                        Thread.sleep(step.get("pause_ms").asLong());
+                    }
+                }
                 case "alter" -> {
                     Collection<AlterConfigOp> changes = new ArrayList<>();
                     step.get("configs").properties().forEach(entry -> changes.add(new AlterConfigOp(
@@ -245,6 +294,33 @@ public final class Driver {
                 }
                 default -> throw new IllegalArgumentException(step.toString());
             }
+        }
+    }
+
+    /** Makes the second replica of each partition the first, and the leader. Returns once it is. */
+    private static void rotateLeaders(Admin admin, String topic) throws Exception {
+        Map<TopicPartition, Optional<NewPartitionReassignment>> wanted = new HashMap<>();
+        Map<Integer, Integer> leaders = new HashMap<>();
+        for (var info : admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions()) {
+            List<Integer> replicas = new ArrayList<>(info.replicas().stream().map(Node::id).toList());
+            Collections.rotate(replicas, -1);
+            leaders.put(info.partition(), replicas.get(0));
+            wanted.put(
+                    new TopicPartition(topic, info.partition()), Optional.of(new NewPartitionReassignment(replicas)));
+        }
+        admin.alterPartitionReassignments(wanted).all().get();
+        long deadline = System.nanoTime() + Duration.ofSeconds(30).toNanos();
+        while (true) {
+            // A replica that is not in sync cannot be elected yet, and one that leads already need not be.
+            admin.electLeaders(ElectionType.PREFERRED, wanted.keySet()).partitions().get();
+            var found = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions();
+            if (found.stream().allMatch(one -> one.leader() != null && one.leader().id() == leaders.get(one.partition()))) {
+                return;
+            }
+            if (System.nanoTime() > deadline) {
+                throw new IllegalStateException("the leaders were not moved");
+            }
+            Thread.sleep(50);
         }
     }
 
