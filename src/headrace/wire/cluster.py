@@ -187,12 +187,15 @@ class Cluster:
         patience = self.patience(timeout_s)
         left = dict.fromkeys(places)
         results: dict[TopicPartition, T] = {}
+        trouble: HeadraceError | None = None
         while left:
             seen = self._metadata
-            trouble: HeadraceError | None = None
+            is_stale = False
             for answer in self._ask_leaders(api, left, body_of, patience):
                 if isinstance(answer, Unavailable):
-                    trouble = answer
+                    is_stale = True
+                    # When time is up, that there was no answer says less than what was answered before.
+                    trouble = answer if trouble is None or patience.left_s > 0 else trouble
                     continue
                 for place, code, result in results_of(answer):
                     if code == ErrorCode.NONE:
@@ -202,11 +205,12 @@ class Cluster:
                     trouble = refusal(code, f"{api.name} of {place}")
                     if advice(code) is Advice.FAIL:
                         raise trouble
+                    is_stale |= advice(code) is Advice.REFRESH
             if left:
-                trouble = trouble or Unavailable(f"{api.name}: no answer told of {next(iter(left))}")
                 if not patience.pause():
-                    raise trouble
-                self.refresh({place.topic for place in left}, than=seen, timeout_s=patience.left_s)
+                    raise trouble or Unavailable(f"{api.name}: no answer told of {next(iter(left))}")
+                if is_stale:
+                    self.refresh({place.topic for place in left}, than=seen, timeout_s=patience.left_s)
         return results
 
     def patience(self, timeout_s: float | None = None) -> Patience:

@@ -213,7 +213,7 @@ def test_an_answer_that_stops_half_way() -> None:
 
 
 def test_a_broker_that_never_greets() -> None:
-    refuses(Peer.wait_closed, ConnectionLost, "did not answer ApiVersions in time", connect_timeout_s=0.05)
+    refuses(Peer.wait_closed, ConnectionLost, "did not answer ApiVersions in time", connect_timeout_s=0.3)
 
 
 def test_a_broker_that_hangs_up() -> None:
