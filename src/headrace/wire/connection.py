@@ -20,12 +20,11 @@ What to do about a failure is `wire.cluster`'s to know, and so is what answers m
 import itertools
 import socket
 import ssl
-import struct
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
@@ -35,7 +34,7 @@ from headrace.ports import Buffer
 from headrace.protocol.header import encode_request_header, parse_response_header
 from headrace.protocol.messages import api_versions
 from headrace.protocol.schema import ApiMessages, Value
-from headrace.wire import tls
+from headrace.wire import sockets, tls
 from headrace.wire.errors import ConnectionClosed, ConnectionLost, TlsRefused, Unreachable, WireError
 from headrace.wire.sasl import authenticate
 from headrace.wire.settings import Address, ClientSettings, SaslSettings, TlsSettings
@@ -45,7 +44,6 @@ _SIZE_BYTES: Final = 4
 _API_VERSIONS_FIRST: Final = 3
 _CORRELATIONS: Final = 1 << 31
 _RENEWED_AFTER: Final = 0.85  # Of the time that a broker believes us.
-_PARTS_MAX: Final = 64  # In one system call; the kernel takes at most 1,024.
 
 
 class Ticket(NamedTuple):
@@ -98,7 +96,7 @@ class Connection:
             if self._failure is not None or self._closing:
                 return False
             taken = self._socket if self._users == 0 and not self._waiting else None
-            return taken is None or not _at_end(taken)
+            return taken is None or not sockets.at_end(taken)
 
     @property
     def in_flight(self) -> int:
@@ -114,7 +112,7 @@ class Connection:
             elif self._socket is not None:
                 # Wakes a thread that waits in the kernel. The descriptor stays open until that thread has left: its
                 # number, once free, could at once be another file's.
-                _shut_down(self._socket)
+                sockets.shut_down(self._socket)
 
     # --- Requests ----------------------------------------------------------------------------------------------
 
@@ -184,20 +182,20 @@ class Connection:
         try:
             found = socket.getaddrinfo(self.address.host, self.address.port, type=socket.SOCK_STREAM)
         except OSError as error:
-            raise Unreachable(f"cannot find {self.address.host}: {_reason(error)}") from error
+            raise Unreachable(f"cannot find {self.address.host}: {sockets.reason(error)}") from error
         for number, (family, kind, protocol, _, place) in enumerate(found):
             made = socket.socket(family, kind, protocol)
             self._replace_socket(made)
             try:
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 # One address of several that swallows what is sent to it leaves time for the others.
-                made.settimeout(_left_s(deadline_s) / (len(found) - number))
+                made.settimeout(sockets.left_s(deadline_s) / (len(found) - number))
                 made.connect(place)
                 self._raise_if_closed()  # Before this there was nothing to shut down.
                 return
             except OSError as error:
                 if number + 1 == len(found):
-                    raise Unreachable(f"cannot reach {self.address}: {_reason(error)}") from error
+                    raise Unreachable(f"cannot reach {self.address}: {sockets.reason(error)}") from error
 
     def _replace_socket(self, made: socket.socket) -> None:
         with self._state:
@@ -211,12 +209,12 @@ class Connection:
         secured = tls.wrap(self._socket, self.address, settings)
         self._replace_socket(secured)
         try:
-            secured.settimeout(_left_s(deadline_s))
+            secured.settimeout(sockets.left_s(deadline_s))
             tls.shake_hands(secured, self.address)
         except TimeoutError as error:
             raise Unreachable(f"{self.address} did not finish the TLS handshake in time") from error
         except OSError as error:
-            raise Unreachable(f"cannot reach {self.address}: {_reason(error)}") from error
+            raise Unreachable(f"cannot reach {self.address}: {sockets.reason(error)}") from error
 
     def _authenticate(self, settings: SaslSettings, deadline_s: float) -> None:
         def ask(api: ApiMessages, body: Mapping[str, Any]) -> Value:
@@ -276,26 +274,15 @@ class Connection:
             client_id=self.settings.client_id,
         )
         size = len(header) + sum(map(len, body))
-        self._send_all([size.to_bytes(_SIZE_BYTES, "big") + header, *body], _SIZE_BYTES + size, deadline_s)
+        self._send_all([size.to_bytes(_SIZE_BYTES, "big") + header, *body], deadline_s)
         if answered:
             self._waiting.append(ticket)
         return ticket
 
-    def _send_all(self, parts: list[Buffer], size: int, deadline_s: float) -> None:
+    def _send_all(self, parts: list[Buffer], deadline_s: float) -> None:
         assert self._socket is not None
         try:
-            if isinstance(self._socket, ssl.SSLSocket):
-                self._socket.settimeout(_left_s(deadline_s))
-                self._socket.sendall(b"".join(parts))
-                return
-            while size > 0:
-                self._socket.settimeout(_left_s(deadline_s))
-                sent = self._socket.sendmsg(parts[:_PARTS_MAX])
-                size -= sent
-                while parts and sent >= len(parts[0]):
-                    sent -= len(parts.pop(0))
-                if sent:
-                    parts[0] = memoryview(parts[0])[sent:]
+            sockets.send_all(self._socket, parts, deadline_s)
         except TimeoutError as error:
             raise ConnectionLost(f"{self.address} did not take a request in time") from error
         except OSError as error:
@@ -333,14 +320,9 @@ class Connection:
 
     def _fill(self, view: memoryview, due: Ticket, deadline_s: float) -> None:
         assert self._socket is not None
-        receive = _receive_some if isinstance(self._socket, ssl.SSLSocket) else _receive_all
-        position = 0
         try:
-            while position < len(view):
-                received = receive(self._socket, view[position:], _left_s(deadline_s))
-                if received == 0:
-                    raise self._hung_up(due)
-                position += received
+            if not sockets.fill(self._socket, view, deadline_s):
+                raise self._hung_up(due)
         except TimeoutError as error:
             raise ConnectionLost(f"{self.address} did not answer {due.api.name} in time") from error
         except OSError as error:
@@ -373,7 +355,7 @@ class Connection:
     def _lost(self, error: OSError) -> WireError:
         if isinstance(self._socket, ssl.SSLSocket) and (alert := tls.alert_of(self._socket, error)) is not None:
             return TlsRefused(tls.tls_trouble(alert, self.address))
-        return ConnectionLost(f"lost the connection to {self.address}: {_reason(error)}{self._hint()}")
+        return ConnectionLost(f"lost the connection to {self.address}: {sockets.reason(error)}{self._hint()}")
 
     def _hung_up(self, due: Ticket) -> ConnectionLost:
         said = f"{self.address} closed the connection instead of answering {due.api.name}"
@@ -404,60 +386,6 @@ class Connection:
             taken.close()
         self._waiting.clear()
         self._arrived.clear()
-
-
-def _receive_some(taken: socket.socket, view: memoryview, timeout_s: float) -> int:
-    taken.settimeout(timeout_s)
-    return taken.recv_into(view)
-
-
-def _receive_all(taken: socket.socket, view: memoryview, timeout_s: float) -> int:
-    """As much as there is room for, in one system call, unless time is up or the other side is done.
-
-    The kernel does the waiting, so that a thread comes back for the interpreter's lock once an answer and not once a
-    piece of it: beside a thread that decodes, each time may take five milliseconds.
-    """
-    taken.settimeout(None)
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(timeout_s))
-    try:
-        return taken.recv_into(view, 0, socket.MSG_WAITALL)
-    except BlockingIOError as error:
-        raise TimeoutError("timed out") from error
-
-
-def _timeval(timeout_s: float) -> bytes:
-    """At least a microsecond: nothing would mean for ever."""
-    return struct.pack("@ll", *divmod(max(1, int(1e6 * timeout_s)), 1_000_000))
-
-
-def _left_s(deadline_s: float) -> float:
-    left_s = deadline_s - time.monotonic()
-    if left_s <= 0:
-        raise TimeoutError("timed out")
-    return left_s
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return (error.strerror or str(error)).lower()
-
-
-def _shut_down(taken: socket.socket) -> None:
-    with suppress(OSError):  # Not connected any more, which is what was wanted.
-        # The plain socket's own: that of a TLS socket would pull the session from under whoever is reading.
-        socket.socket.shutdown(taken, socket.SHUT_RDWR)
-
-
-def _at_end(taken: socket.socket) -> bool:
-    """Whether the other side has closed a connection on which nothing is due."""
-    taken.settimeout(0)  # Python would wait before the system call, whatever the call itself says.
-    try:
-        return not socket.socket.recv(taken, 1, socket.MSG_PEEK)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
 
 
 def _not_a_size(address: Address, head: bytes, size: int, bytes_max: int) -> str:
