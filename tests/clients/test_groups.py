@@ -45,8 +45,8 @@ def outlive(bootstrap: str, name: str, *, how: str) -> None:
 
 RESTARTS = named("restart", ((how, partial(outlive, how=how)) for how in ("stop", "kill")))
 
-# All lives begin with the first test that asks for one, in one process; the last may have to wait for its turn.
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("groups")]
+# All lives begin with the first test that asks for one, and the last may have to wait for its turn.
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

@@ -254,10 +254,13 @@ def broken(self, frame, client):
 node.Node.take = broken
 """
 BROKEN_TIMER = """
+import os
 from headrace.node import node
-def broken(self):
-    raise KeyError("a mistake of ours")
-node.Node._schedule_upkeep = lambda self: self.timers.at(self.clock.mono_us() + {delay_us}, lambda: broken(self))
+def look(self):
+    if os.path.exists({trigger!r}):
+        raise KeyError("a mistake of ours")
+    self.timers.at(self.clock.mono_us() + 10_000, lambda: look(self))
+node.Node._schedule_upkeep = look
 """
 BROKEN_STORE = """
 import errno
@@ -301,9 +304,11 @@ class TestFaults:
         assert "connection failed" in errors
         assert "a mistake of ours" in errors
 
-    def test_a_mistake_that_is_nobodys_request_ends_the_node(self, start: Start) -> None:
-        process = self.faulty(start, BROKEN_TIMER.format(delay_us=100_000))
+    def test_a_mistake_that_is_nobodys_request_ends_the_node(self, start: Start, tmp_path: Path) -> None:
+        trigger = tmp_path / "trigger"
+        process = self.faulty(start, BROKEN_TIMER.format(trigger=str(trigger)))
         process.wait_ready()
+        trigger.touch()
         status, _, errors = process.end()
         assert status != 0
         assert "KeyError: 'a mistake of ours'" in errors
