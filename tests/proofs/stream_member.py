@@ -7,7 +7,7 @@ monotonic clock, the same in all processes:
 
     {"at", "change": "gained", "partitions": [...], "generation"}    also "released" and "lost"
     {"partition", "ownership", "offset", "value"}                    a message was delivered
-    {"sent", "partition", "offset", "error": null or its name}       a commit, and what became of it
+    {"sent", "partition", "offset", "error": null or its name, "text"}    a commit, and what became of it
     {"tried": 4}                                                     so many commits were tried on SIGUSR1
 
 SIGTERM: finish what is in hand, commit, leave. SIGUSR1: commit the last message of each partition, be it ours or not.
@@ -108,6 +108,7 @@ class Member:
             partition=message.partition,
             offset=message.offset + 1,
             error=None if error is None else type(error).__name__,
+            text=str(error),
         )
 
     def commit_all_held(self) -> None:

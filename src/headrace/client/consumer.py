@@ -162,9 +162,12 @@ class Consumer:
             else:
                 offsets = _given(what)
             lanes.note_commit(offsets)  # So that no periodic commit takes a given one back.
-        commit = Commit(offsets, claims, time.monotonic() + timeout_s)
+            commit = Commit(offsets, claims, timeout_s=timeout_s)
+            if offsets and not running.pump.is_this_thread:
+                running.pump.commit(commit)
+        if offsets and running.pump.is_this_thread:
+            running.pump.commit_now(commit)
         commit.answer.add_done_callback(partial(_take_again, running.exchange, tuple(offsets)))
-        running.pump.commit(commit)
         return commit.answer
 
     def committed(self, partitions: Iterable[Partition | tuple[str, int]]) -> dict[Partition, int | None]:

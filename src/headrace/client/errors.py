@@ -44,6 +44,7 @@ class NotOwner(CommitFailed):
     def __init__(self, partitions: "Sequence[Partition]", why: str) -> None:
         super().__init__(f"not committed: {', '.join(map(str, partitions))}: {why}")
         self.partitions = tuple(partitions)
+        self.why = why
 
 
 class StreamEnded(ClientError):

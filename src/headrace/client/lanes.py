@@ -137,6 +137,9 @@ class Lanes:
         lane = self._lanes.get(partition)
         return lane is not None and (claim is None or claim.ownership == lane.ownership)
 
+    def claim(self, partition: Partition) -> Claim:
+        return self._lanes[partition].claim
+
     def _deal(self, topics: set[str], new: frozenset[Partition] = frozenset()) -> None:
         for topic in topics:
             lanes = {lane.partition.partition: lane for lane in self._lanes.values() if lane.partition.topic == topic}

@@ -11,9 +11,10 @@ out between two polls. (The library would have them wait for a lock that is hard
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from concurrent.futures import Future
 from enum import Enum
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer as RawConsumer
@@ -92,6 +93,7 @@ class Pump:
         self._pace = CommitPace(commit_every_s, now_s=time.monotonic())
         self._listener = listener
         self._orders: deque[Order] = deque()
+        self._commits: deque[Commit] = deque()
         self._ordering = threading.Lock()
         self._is_over = False  # No more orders.
         self._busy_until_s = 0.0
@@ -126,18 +128,27 @@ class Pump:
         return answer
 
     def commit(self, commit: Commit) -> None:
-        if self.is_this_thread:
-            self._committer.send_and_wait(commit)
-        else:
-            self._order(Order(lambda: self._committer.send(commit), commit.settle))
+        """With the exchange's lock held since its offsets were looked up: commits are sent in the order of asking."""
+        with self._ordering:
+            self._check_room(self._commits)
+            self._commits.append(commit)
+
+    def commit_now(self, commit: Commit) -> None:
+        """In this thread, by a listener, which cannot wait for an answer otherwise."""
+        self._send_commits()
+        self._committer.hold(commit)
+        self._committer.send_and_wait(commit.offsets)
 
     def _order(self, order: Order) -> None:
         with self._ordering:
-            if self._is_over:
-                raise StreamEnded("the consumer is closed")
-            if len(self._orders) >= UNANSWERED_MAX:
-                raise ClientError(f"{UNANSWERED_MAX} orders are not carried out yet")
+            self._check_room(self._orders)
             self._orders.append(order)
+
+    def _check_room(self, queue: Sized) -> None:
+        if self._is_over:
+            raise StreamEnded("the consumer is closed")
+        if len(queue) >= UNANSWERED_MAX:
+            raise ClientError(f"{UNANSWERED_MAX} orders are not carried out yet")
 
     def _run(self) -> None:
         try:
@@ -146,6 +157,7 @@ class Pump:
             )
             while not self._is_told_to_end.is_set():
                 self._carry_out_orders()
+                self._send_commits()
                 self._hold_back()
                 self._poll()
                 self._committer.send_waiting()
@@ -209,12 +221,13 @@ class Pump:
 
     def _on_revoke(self, _: RawConsumer, partitions: list[TopicPartition]) -> None:
         released = _partitions(partitions)
-        lanes = self._exchange.lanes
         with self._exchange.lock:
-            lanes.drain(released)
+            self._exchange.lanes.drain(released)
+        self._send_commits()  # They were asked for by their owner.
         self._tell(Change.RELEASED, released)
-        # It reaches the broker before the word that they are given up does: that leaves by the same connection.
-        self._commit_finished(released)
+        if (commit := self._take_finished(released)) is not None:
+            self._committer.hold(commit)
+        self._committer.send_and_wait(released)
         self._drop(released)
 
     def _on_lost(self, _: RawConsumer, partitions: list[TopicPartition]) -> None:
@@ -236,24 +249,37 @@ class Pump:
 
     # Commits.
 
-    def _commit_finished(self, among: frozenset[Partition] | None = None) -> None:
+    def _commit_finished(self) -> None:
+        if self._take_finished() is not None:
+            self._send_commits()
+
+    def _take_finished(self, among: frozenset[Partition] | None = None) -> Commit | None:
+        """A commit of what is finished and was not committed yet. Without `among` it is put with the others."""
         if not self._commits_by_itself:
-            return
+            return None
         with self._exchange.lock:
             finished = self._exchange.lanes.finished()
             if among is not None:
                 finished = {partition: offset for partition, offset in finished.items() if partition in among}
+            if not finished:
+                return None
             self._exchange.lanes.note_commit(finished)
-        if finished:
-            commit = Commit(finished, {}, time.monotonic() + COMMIT_S)
-            commit.answer.add_done_callback(lambda done: self._look_at(done, frozenset(finished)))
-            self._committer.send(commit)
+            commit = Commit(finished, timeout_s=COMMIT_S)
+            if among is None:
+                self._commits.append(commit)
+        commit.answer.add_done_callback(partial(self._look_at, frozenset(finished)))
+        return commit
 
-    def _look_at(self, answer: "Future[None]", partitions: frozenset[Partition]) -> None:
+    def _look_at(self, partitions: frozenset[Partition], answer: "Future[None]") -> None:
         if (failure := answer.exception()) is not None:
             logger.warning("periodic commit: %s", failure)
             with self._exchange.lock:
                 self._exchange.lanes.forget_commit(partitions)
+
+    def _send_commits(self) -> None:
+        while self._commits:
+            self._committer.send(self._commits.popleft())
+            self._busy_until_s = time.monotonic() + _BUSY_S
 
     def _commit_and_wait(self) -> None:
         """Without end it would wait for a broker that is gone."""
@@ -279,8 +305,11 @@ class Pump:
     def _give_up_orders(self) -> None:
         with self._ordering:
             self._is_over = True
+        closed = StreamEnded("the consumer is closed")
         for order in self._orders:
-            order.give_up(StreamEnded("the consumer is closed"))
+            order.give_up(closed)
+        for commit in self._commits:
+            commit.answer.set_exception(closed)
 
 
 def _partitions(partitions: Iterable[TopicPartition]) -> frozenset[Partition]:

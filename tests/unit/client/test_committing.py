@@ -1,6 +1,5 @@
 """Commits: who may, what is tried again, and which answer belongs to which."""
 
-import time
 from typing import Any, cast
 
 import pytest
@@ -27,10 +26,16 @@ class Desk:
         self.committer.consumer = cast(Any, self.raw)
 
     def send(self, offsets: dict[Partition, int], *, patience_s: float = 60.0, **claims: Claim) -> Commit:
-        commit = Commit(offsets, {Partition("t", int(name[1:])): claim for name, claim in claims.items()}, 0.0)
-        commit.deadline_s = time.monotonic() + patience_s
+        by_partition = {Partition("t", int(name[1:])): claim for name, claim in claims.items()}
+        commit = Commit(offsets, by_partition, timeout_s=patience_s)
         self.committer.send(commit)
         return commit
+
+    def later(self) -> None:
+        """What waits has waited long enough."""
+        for entry in self.committer._waiting.values():
+            entry.due_s = 0.0
+        self.committer.send_waiting()
 
     def answer(self, offsets: dict[Partition, int], code: int | None = None, *, each: bool = False) -> None:
         error = None if code is None else KafkaError(code)
@@ -79,16 +84,51 @@ def test_a_message_of_an_earlier_ownership_is_refused_though_the_partition_is_ba
 
 
 @pytest.mark.parametrize("each", [False, True])
-@pytest.mark.parametrize(
-    "code", [KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.GROUP_ID_NOT_FOUND]
-)
-def test_a_former_owner_is_refused_by_the_broker(code: int, each: bool) -> None:
+def test_who_was_replaced_is_refused_by_the_broker(each: bool) -> None:
     desk = Desk()
     commit = desk.send({A: 5})
-    desk.answer({A: 5}, code, each=each)
+    desk.answer({A: 5}, KafkaError.FENCED_INSTANCE_ID, each=each)
     refused = commit.answer.exception(0)
     assert isinstance(refused, NotOwner)
-    assert "the group went on without this consumer" in str(refused)
+    assert str(refused) == "not committed: t-0: the group went on without this consumer (FENCED_INSTANCE_ID)"
+
+
+OUTDATED = [KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.GROUP_ID_NOT_FOUND]
+
+
+@pytest.mark.parametrize("code", OUTDATED)
+def test_what_met_a_later_generation_is_made_in_it_by_who_owns_still(code: int) -> None:
+    desk = Desk()
+    commit = desk.send({A: 5})
+    desk.answer({A: 5}, code, each=True)
+    desk.later()
+    desk.answer({A: 5})
+    assert commit.answer.result(0) is None
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+@pytest.mark.parametrize("code", OUTDATED)
+def test_what_met_a_later_generation_is_refused_to_who_lost_the_partition(code: int, comes_back: bool) -> None:
+    desk = Desk()
+    commit = desk.send({A: 5, B: 6})  # Offsets alone, by no message's claim.
+    desk.answer({A: 5, B: 6}, code)
+    desk.lanes.lose([A])
+    if comes_back:
+        desk.lanes.gain([A])
+    desk.later()
+    assert desk.raw.commits == [{A: 5, B: 6}, {B: 6}]
+    desk.answer({B: 6})
+    refused = commit.answer.exception(0)
+    assert isinstance(refused, NotOwner)
+    assert refused.partitions == (A,)
+    assert KafkaError(code).name() in str(refused)
+
+
+def test_what_the_broker_refuses_to_the_end_is_refused() -> None:
+    desk = Desk()
+    commit = desk.send({A: 5}, patience_s=0.0)
+    desk.answer({A: 5}, KafkaError.ILLEGAL_GENERATION)
+    assert isinstance(commit.answer.exception(0), NotOwner)
 
 
 def test_a_commit_into_a_rebalance_is_sent_again() -> None:
@@ -99,8 +139,7 @@ def test_a_commit_into_a_rebalance_is_sent_again() -> None:
     assert not desk.committer.is_idle
     desk.committer.send_waiting()
     assert len(desk.raw.commits) == 1  # Not at once.
-    commit.due_s = 0.0
-    desk.committer.send_waiting()
+    desk.later()
     assert len(desk.raw.commits) == 2
     desk.answer({A: 5})
     assert commit.answer.result(0) is None
@@ -111,9 +150,44 @@ def test_a_commit_that_waited_is_refused_if_the_partition_went_meanwhile() -> No
     commit = desk.send({A: 5})
     desk.answer({A: 5}, KafkaError.REBALANCE_IN_PROGRESS)
     desk.lanes.lose([A])
-    commit.due_s = 0.0
-    desk.committer.send_waiting()
+    desk.later()
     assert isinstance(commit.answer.exception(0), NotOwner)
+
+
+def test_a_second_try_does_not_overtake_a_newer_commit() -> None:
+    """It would take the group back to where it was."""
+    desk = Desk()
+    older, newer = desk.send({A: 5, B: 1}), desk.send({A: 9})
+    desk.answer({A: 5, B: 1}, KafkaError.ILLEGAL_GENERATION)
+    desk.later()
+    assert desk.raw.commits == [{A: 5, B: 1}, {A: 9}, {B: 1}]
+    desk.answer({B: 1})
+    assert not older.answer.done()  # The newer one speaks for it.
+    desk.answer({A: 9})
+    assert older.answer.result(0) is None
+    assert newer.answer.result(0) is None
+
+
+def test_nor_one_that_was_answered_already() -> None:
+    desk = Desk()
+    older, newer = desk.send({A: 5}), desk.send({A: 9})
+    desk.answer({A: 9})
+    desk.answer({A: 5}, KafkaError.REBALANCE_IN_PROGRESS)
+    assert newer.answer.result(0) is None
+    assert older.answer.result(0) is None
+    assert desk.committer.is_idle
+
+
+def test_a_newer_commit_takes_over_from_one_that_waits() -> None:
+    desk = Desk()
+    older = desk.send({A: 5})
+    desk.answer({A: 5}, KafkaError.REBALANCE_IN_PROGRESS)
+    newer = desk.send({A: 3})
+    desk.later()
+    assert desk.raw.commits == [{A: 5}, {A: 3}]
+    desk.answer({A: 3}, KafkaError.GROUP_AUTHORIZATION_FAILED)
+    for commit in (older, newer):
+        assert isinstance(commit.answer.exception(0), CommitFailed)
 
 
 def test_patience_ends() -> None:
@@ -164,10 +238,28 @@ def test_nobody_waits_for_an_answer_that_cannot_come() -> None:
 
 def test_within_a_poll_the_answer_is_waited_for() -> None:
     desk = Desk()
-    commit = Commit({A: 5}, {}, 0.0)
-    desk.committer.send_and_wait(commit)
+    commit = Commit({A: 5}, timeout_s=1.0)
+    desk.committer.hold(commit)
+    assert desk.raw.commits == []
+    desk.committer.send_and_wait([A])
+    assert desk.raw.commits == [{A: 5}]
     assert commit.answer.result(0) is None
     desk.raw.refuse_with = KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION))
-    refused = Commit({A: 6}, {}, 0.0)
-    desk.committer.send_and_wait(refused)
+    refused = Commit({A: 6}, timeout_s=1.0)
+    desk.committer.hold(refused)
+    desk.committer.send_and_wait([A])
     assert isinstance(refused.answer.exception(0), NotOwner)
+
+
+def test_what_is_not_answered_is_made_sure_of_before_partitions_go() -> None:
+    desk = Desk()
+    sent, waiting, other = desk.send({A: 5}), desk.send({A: 7}), desk.send({B: 1})
+    desk.answer({A: 7}, KafkaError.ILLEGAL_GENERATION)
+    desk.committer.send_and_wait([A])
+    assert desk.raw.commits[3:] == [{A: 7}]  # The newest, for all of them.
+    assert waiting.answer.result(0) is None
+    assert not other.answer.done()
+    desk.answer({A: 5}, KafkaError.ILLEGAL_GENERATION)  # It was on its way.
+    assert sent.answer.result(0) is None
+    desk.committer.send_and_wait([A])
+    assert len(desk.raw.commits) == 4
