@@ -20,7 +20,7 @@ typedef struct {
 
 typedef int64_t (*Work)(const View *views);
 
-enum { VIEWS_MAX = 24, HEADER_BYTES = 61, LOG_APPEND_TIME = 0x08 };
+enum { VIEWS_MAX = 24, HEADER_BYTES = 61, LOG_APPEND_TIME = 0x08, PREFETCH_RECORDS = 6 };
 /* What a function may return beside its result: records that break the format, and arguments that do not agree. */
 enum { MALFORMED = -1, MISUSED = -2 };
 
@@ -79,11 +79,17 @@ static int read_long_varint(const uint8_t **at, const uint8_t *end, int bits, ui
 /* A signed varint of at most so many bits, wholly before the end; 0 where there is none. */
 static inline int read_varint(const uint8_t **at, const uint8_t *end, int bits, int64_t *value)
 {
+    const uint8_t *here = *at;
     uint64_t zigzag;
-    if (*at < end && **at < 0x80)
-        zigzag = *(*at)++;
-    else if (!read_long_varint(at, end, bits, &zigzag))
+    if (here < end && here[0] < 0x80) {
+        zigzag = here[0];
+        *at += 1;
+    } else if (end - here >= 2 && here[1] < 0x80) {
+        zigzag = (here[0] & 0x7F) | (uint64_t)here[1] << 7;
+        *at += 2;
+    } else if (!read_long_varint(at, end, bits, &zigzag)) {
         return 0;
+    }
     *value = (int64_t)(zigzag >> 1) ^ -(int64_t)(zigzag & 1);
     return 1;
 }
@@ -125,6 +131,7 @@ static int64_t locate_records(const View *views)
             if (!read_varint(&at, batch_end, 32, &size) || size < 1 || size > batch_end - at)
                 return MALFORMED;
             const uint8_t *end = at + size;
+            __builtin_prefetch(at + PREFETCH_RECORDS * size); /* Where a later one is, if they are about as large. */
             at++; /* Attributes, unused. */
             if (!read_varint(&at, end, 64, &timestamp_delta) || !read_varint(&at, end, 32, &offset_delta)
                 || !skip_string(&at, end, &key, &key_size) || !skip_string(&at, end, &value, &value_size)
@@ -248,9 +255,11 @@ static inline int cell(const Column *column, int64_t row, const uint8_t **bytes,
     if (column->valid && !column->valid[row])
         return 1;
     int64_t start = column->offsets[row], end = column->offsets[row + 1];
+    if (start < 0 || end < start || end > column->bytes)
+        return 0;
     *bytes = column->data + start;
     *size = end - start;
-    return start >= 0 && start <= end && end <= column->bytes;
+    return 1;
 }
 
 static inline uint64_t zigzag(int64_t value)

@@ -46,11 +46,13 @@ def _empty_spans(count: int) -> Spans:
 def gather(data: Bytes, spans: Spans) -> pa.BinaryArray:
     count = len(spans.starts)
     nulls = spans.sizes < 0
-    any_null = bool(nulls.any())
-    total = int(spans.sizes.sum(dtype=np.int64)) + (int(np.count_nonzero(nulls)) if any_null else 0)
+    null_count = int(np.count_nonzero(nulls))
+    if null_count == count:
+        return pa.nulls(count, pa.binary())
+    total = int(spans.sizes.sum(dtype=np.int64)) + null_count  # A null is a size of -1.
     offsets, copied = np.empty(count + 1, np.int32), pa.allocate_buffer(total)
     _kernel.gather(data, spans.starts, spans.sizes, offsets, copied)
-    valid = pa.py_buffer(np.packbits(~nulls, bitorder="little")) if any_null else None
+    valid = pa.py_buffer(np.packbits(~nulls, bitorder="little")) if null_count else None
     return pa.Array.from_buffers(pa.binary(), count, [valid, pa.py_buffer(offsets), copied])
 
 

@@ -5,9 +5,8 @@ a few bytes per record too large and is never too small; a record that is larger
 writes the records of all batches into one buffer, with room for the headers that are then filled in here.
 """
 
-from dataclasses import dataclass
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +26,7 @@ _PRODUCER_AT: Final = 43
 _BATCH_BYTES_MAX: Final = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedBatch:
+class EncodedBatch(NamedTuple):
     """A whole batch without a producer, and which rows it holds: `record_count` of those given, from `first_row` on.
 
     `data` may be written to, and may be a view into a buffer that it shares with its neighbours.
@@ -125,6 +123,6 @@ def _cut(sizes_max: Int64s, *, batch_bytes: int) -> tuple[Int64s, int]:
     first, begin = 0, 0
     while first < len(ends):
         firsts.append(first)
-        first = max(first + 1, int(np.searchsorted(ends, begin + room, side="right")))
+        first = max(first + 1, int(ends.searchsorted(begin + room, side="right")))
         begin = int(ends[first - 1])
     return np.array(firsts, np.int64), begin + HEADER_BYTES * len(firsts)

@@ -87,7 +87,7 @@ def _read_varints(
     data: Bytes, pairs: npt.NDArray[np.uint16], positions: Int64s, *, bytes_max: int = _VARINT_BYTES_MAX
 ) -> tuple[Integers, Int64s]:
     """The signed varint at each position, and where it ends. Not for the last byte of the data, which has no pair."""
-    short = SHORT_VARINTS[pairs[positions]]
+    short = SHORT_VARINTS.take(pairs[positions])  # Of what lies side by side, taking is faster than indexing.
     widths, values = short & 3, short >> 2
     if not widths.all():
         longer = np.flatnonzero(widths == 0)
@@ -174,14 +174,14 @@ def gather(data: Bytes, spans: Spans) -> pa.BinaryArray:
     """What lies between the byte strings is taken for byte strings too: one column over all of the data, of which Arrow
     takes every other one, and copies in C++."""
     count = len(spans.starts)
-    if count == 0:
-        return pa.array([], pa.binary())
+    nulls = spans.sizes < 0
+    if nulls.all():
+        return pa.nulls(count, pa.binary())
     edges = np.empty(2 * count, np.int32)
     edges[0::2] = spans.starts
     edges[1::2] = spans.starts + np.maximum(spans.sizes, 0)
     everything = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(data)])
     taken = everything.take(pa.array(np.arange(0, 2 * count, 2)))
-    nulls = spans.sizes < 0
     if not nulls.any():
         return taken
     valid = np.packbits(~nulls, bitorder="little")

@@ -77,7 +77,7 @@ def _walk_in_step(data: Bytes, batches: npt.NDArray[np.void], firsts: Int64s, po
         for width in widths.tolist():
             here = at[:width]
             positions[slots[:width]] = here
-            here += _STRIDES[pairs[here]]
+            here += _STRIDES.take(pairs[here])
             slots[:width] += 1
     except IndexError:
         return order
