@@ -472,7 +472,11 @@ class TestEndings:
         one = consumer()
         one.create_message_streams({headrace_topic: 1})
         one.close()
-        for act in (lambda: one.commit(), lambda: one.rewind((headrace_topic, 0), to=0), lambda: one.committed([])):
+        for act in (
+            lambda: one.commit({(headrace_topic, 0): 1}),
+            lambda: one.rewind((headrace_topic, 0), to=0),
+            lambda: one.committed([]),
+        ):
             with pytest.raises(ClientError):
                 act()
         with pytest.raises(ClientError, match="the consumer is closed"):
