@@ -38,31 +38,25 @@ class Limits(NamedTuple):
 
 class Lane:
     __slots__ = (
-        "committed", "feed", "finished", "is_held_back", "is_in_hand", "messages", "ownership", "partition",
-        "queued_bytes", "rewinds",
+        "claim", "committed", "feed", "finished", "is_held_back", "is_in_hand", "messages", "partition", "queued_bytes",
     )  # fmt: skip
 
     def __init__(self, partition: Partition, feed: "Feed", ownership: int) -> None:
         self.partition: Final = partition
-        self.ownership: Final = ownership
+        self.claim = Claim(ownership, 0)  # Made once, and not for every message.
         self.feed = feed
         self.messages: deque[Raw] = deque()
         self.queued_bytes = 0
-        self.rewinds = 0
         self.is_held_back = False
         self.is_in_hand = False
         self.finished: int | None = None  # The offset after the last message that is done with.
         self.committed: int | None = None  # What `finished` was when it was last taken for a commit.
 
-    @property
-    def claim(self) -> Claim:
-        return Claim(self.ownership, self.rewinds)
-
 
 class InHand(NamedTuple):
     lane: Lane
     offset: int
-    rewinds: int
+    claim: Claim
 
 
 class Feed:
@@ -135,7 +129,7 @@ class Lanes:
     def is_claim_good(self, partition: Partition, claim: Claim | None) -> bool:
         """Whether the partition is owned; and if a claim is given, by the same right ever since."""
         lane = self._lanes.get(partition)
-        return lane is not None and (claim is None or claim.ownership == lane.ownership)
+        return lane is not None and (claim is None or claim.ownership == lane.claim.ownership)
 
     def claim(self, partition: Partition) -> Claim:
         return self._lanes[partition].claim
@@ -185,7 +179,7 @@ class Lanes:
         lane.is_in_hand = True
         offset = message.offset()
         assert offset is not None
-        feed.in_hand = InHand(lane, offset, lane.rewinds)
+        feed.in_hand = InHand(lane, offset, lane.claim)
         if lane.is_held_back and self._has_room(lane):
             self._to_release.add(lane.partition)
         return message, lane.claim
@@ -193,10 +187,10 @@ class Lanes:
     def finish(self, feed: Feed) -> None:
         if feed.in_hand is None:
             return
-        lane, offset, rewinds = feed.in_hand
+        lane, offset, claim = feed.in_hand
         feed.in_hand = None
         lane.is_in_hand = False
-        if rewinds == lane.rewinds:
+        if claim == lane.claim:
             lane.finished = max(lane.finished or 0, offset + 1)
         self._ready(lane)
 
@@ -204,7 +198,7 @@ class Lanes:
         """What waits is from before. Reading goes on elsewhere, and so do commits."""
         lane = self._lanes[partition]
         self._empty(lane)
-        lane.rewinds += 1
+        lane.claim = Claim(lane.claim.ownership, lane.claim.rewinds + 1)
         lane.finished = lane.committed = None
         if lane.is_held_back:
             self._to_release.add(partition)

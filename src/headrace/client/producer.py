@@ -137,7 +137,7 @@ class Producer:
                     where,
                     on_delivery=answered,
                     timestamp=message.timestamp_ms or 0,
-                    headers=list(message.headers),
+                    headers=list(message.headers) or None,
                 )
             except BufferError:
                 # Full: let some of it be answered. librdkafka gives up on what never is.

@@ -1,7 +1,7 @@
 """What a sender holds for a set of messages until all of them are acknowledged, or given up."""
 
 import asyncio
-import threading
+import itertools
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, Final
@@ -22,8 +22,8 @@ class Receipt(Future[tuple[Written, ...]]):
         self.is_looked_at = False
         self._written: list[Written | None] = [None] * count
         self._failures: dict[int, str] = {}
-        self._left = count
-        self._counting = threading.Lock()  # Answers come in whichever thread polls.
+        self._numbers = itertools.count(1)  # Counts in one step, because answers come in whichever thread polls.
+        self._last = count
         self.set_running_or_notify_cancel()
         if count == 0:
             self.set_result(())
@@ -37,10 +37,7 @@ class Receipt(Future[tuple[Written, ...]]):
         self._count()
 
     def _count(self) -> None:
-        with self._counting:
-            self._left -= 1
-            is_last = self._left == 0
-        if not is_last:
+        if next(self._numbers) < self._last:
             return
         if self._failures:
             self.set_exception(DeliveryFailed(self.topic, self._written, self._failures))
