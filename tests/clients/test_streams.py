@@ -489,6 +489,32 @@ class TestEndings:
             one.create_message_streams({headrace_topic: 1})
 
 
+@pytest.mark.parametrize("how", ["restart", "kill"])
+def test_streams_and_sets_outlive_their_broker(headrace_pool: BrokerPool, how: str) -> None:
+    quick = {"reconnect.backoff.max.ms": 200, "retry.backoff.ms": 50}
+    with headrace_pool.broker() as broker:
+        broker.create_topic("lasting", 2)
+        with (
+            Producer(broker.bootstrap, config=quick) as producer,
+            Consumer(broker.bootstrap, "group", commit_every_s=None, config=QUICK | quick) as one,
+        ):
+            streams = one.create_message_streams({"lasting": 2})["lasting"]
+            for number in range(20):
+                producer.send("lasting", Message(b"%d" % number, partition=number % 2)).result(WAIT_S)
+            collect(streams, 20)
+            getattr(broker, how)()
+            if how == "kill":
+                broker.start()
+            receipts = [producer.send("lasting", Message(b"%d" % n, partition=n % 2)) for n in range(20, 40)]
+            for receipt in receipts:
+                receipt.result(WAIT_S)
+            for its in collect(streams, 20):
+                assert [message.offset for message in its] == list(range(10, 20))
+                one.commit(its[-1])
+            assert {committed.offset for committed in broker.groups()["group"].offsets.values()} == {20}
+        assert [len(broker.log("lasting", partition)) for partition in range(2)] == [20, 20]
+
+
 class TestMistakes:
     def test_no_such_topic(self, consumer: MakeConsumer) -> None:
         with pytest.raises(UnknownTopic, match="there is no topic 'nowhere' at "):
