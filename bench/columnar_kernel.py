@@ -75,6 +75,7 @@ SHAPES: Final = (
     Shape(name="200 B, keyed, 0-3 headers", keyed=True, headers_max=3),
     Shape(name="200 B, zstd", codec=Codec.ZSTD),
     Shape(name="200 B, lz4", codec=Codec.LZ4),
+    Shape(name="200 B, lz4, 16 KiB batches", codec=Codec.LZ4, batch_bytes=_SMALL_BATCH_BYTES),
 )
 
 

@@ -3,7 +3,7 @@
 Every batch is checked (length, magic, CRC, counts) and either opened or skipped: control batches always, data of
 aborted transactions where the reader wants committed records only. Opened batches lie in one buffer, with a small table
 that says where: uncompressed ones stay where they are among the fetched bytes, compressed ones are decompressed one
-behind the other into a buffer of limited size.
+behind the other, up to a limit.
 
 Whatever is wrong with a batch is a `CorruptBatch` that names its offset, and nothing of the fetch is then delivered.
 Only the end may be missing: a broker cuts the last batch anywhere. What is inside a record is `columnar.decoding`'s
@@ -33,7 +33,7 @@ from headrace.protocol.batch import (
     parse_header,
 )
 from headrace.protocol.checksum import crc32c
-from headrace.protocol.compression import Codec, decompress_into, make_room, parse_codec
+from headrace.protocol.compression import decompress_into, make_room, parse_codec
 from headrace.protocol.records import decode_records
 
 # One row per opened batch. The compiled kernel declares the same as a struct.
@@ -118,7 +118,7 @@ def _is_abort(control_batch: Buffer) -> bool:
 def open_batches(data: Buffer, *, aborted: AbortedTransactions | None, decompressed_bytes_max: int) -> Opened:
     """The whole batches among `data`, opened. Without `aborted`, records of aborted transactions are opened too."""
     view = memoryview(data).cast("B")
-    fetched = np.frombuffer(view, np.uint8) if len(view) else np.empty(0, np.uint8)
+    fetched = np.frombuffer(view, np.uint8)
     positions = _checked_positions(view)
     headers = fetched[positions[:, None] + np.arange(HEADER_BYTES)].view(_HEADERS)[:, 0]
     _check_headers(headers)
@@ -129,14 +129,12 @@ def open_batches(data: Buffer, *, aborted: AbortedTransactions | None, decompres
     for name in ("record_count", "base_offset", "base_timestamp", "max_timestamp", "attributes"):
         table[name] = headers[name]
     keep = (table["record_count"] > 0) & (table["attributes"] & CONTROL == 0)
-    compressed = bool((table["attributes"][keep] & CODEC_MASK).any())
+    joined = bytearray() if (table["attributes"][keep] & CODEC_MASK).any() else None
 
     opened = len(positions)
-    if aborted or compressed:
-        room = make_room(min(decompressed_bytes_max, _OPENED_BYTES_MAX)) if compressed else None
-        opened, used = _open_each(view, positions, table, keep, aborted, room)
-        if room is not None:
-            fetched = np.frombuffer(room, np.uint8)[:used] if used else np.empty(0, np.uint8)
+    if aborted or joined is not None:
+        bytes_max = min(decompressed_bytes_max, _OPENED_BYTES_MAX)
+        opened = _open_each(view, positions, table, keep, aborted, joined, bytes_max)
     batches = table[:opened][keep[:opened]]
     for batch in batches[batches["record_count"] * RECORD_BYTES_MIN > batches["end"] - batches["start"]]:
         raise CorruptBatch(
@@ -144,7 +142,7 @@ def open_batches(data: Buffer, *, aborted: AbortedTransactions | None, decompres
         )
     last = headers[opened - 1] if opened else None
     return Opened(
-        data=fetched,
+        data=fetched if joined is None else np.frombuffer(joined, np.uint8),
         batches=batches,
         next_offset=None if last is None else int(last["base_offset"]) + int(last["last_offset_delta"]) + 1,
         unopened=view[int(positions[opened]) :] if opened < len(positions) else view[:0],
@@ -192,37 +190,35 @@ def _open_each(
     table: npt.NDArray[np.void],
     keep: npt.NDArray[np.bool_],
     aborted: AbortedTransactions | None,
-    room: memoryview | None,
-) -> tuple[int, int]:
-    """Strike aborted batches from `keep`, and decompress the others into `room`, if given, their new places in `table`.
+    joined: bytearray | None,
+    joined_bytes_max: int,
+) -> int:
+    """Strike aborted batches from `keep`, and join the others, decompressed, if asked to; `table` then says where.
 
-    How many batches that did, and the bytes used. It stops early where the room is full.
+    How many batches were gone through: those behind would have taken too much memory.
+
+    Each is decompressed into the same scratch and copied from there, though it could be put in its place at once: fresh
+    memory costs several times what a copy does, and this way only the largest batch ever touches any.
     """
-    used = 0
+    scratch = make_room(joined_bytes_max if joined is not None else 0)
+    starts, ends, codecs = (
+        column.tolist() for column in (table["start"], table["end"], table["attributes"] & CODEC_MASK)
+    )
+    opened = 0
     for index, position in enumerate(positions.tolist()):
-        start, end = int(table["start"][index]), int(table["end"][index])
+        start, end = starts[index], ends[index]
         try:
             if aborted and aborted.include(parse_header(view, position), view[position:end]):
                 keep[index] = False
-            if room is None or not keep[index]:
-                continue
-            codec = parse_codec(int(table["attributes"][index]) & CODEC_MASK)
-            size = _decompress(codec, view[start:end], room, used)
+            if joined is not None and keep[index]:
+                size = decompress_into(parse_codec(codecs[index]), view[start:end], scratch)
+                if size > joined_bytes_max - len(joined):
+                    break
+                starts[index] = len(joined)
+                joined += scratch[:size]
+                ends[index] = len(joined)
         except CorruptBatch as error:
             raise CorruptBatch(f"the batch at offset {table['base_offset'][index]}: {error}") from None
-        if size is None:
-            return index, used
-        table["start"][index], table["end"][index] = used, used + size
-        used += size
-    return len(positions), used
-
-
-def _decompress(codec: Codec, data: memoryview, room: memoryview, used: int) -> int | None:
-    """How many bytes were put behind those used; None where they would have fitted into the room had it been empty."""
-    try:
-        return decompress_into(codec, data, room[used:])
-    except CorruptBatch:
-        if used:
-            decompress_into(codec, data, make_room(len(room)))
-            return None
-        raise
+        opened += 1
+    table["start"], table["end"] = starts, ends
+    return opened

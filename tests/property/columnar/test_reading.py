@@ -20,7 +20,7 @@ from headrace.protocol.records import Record, decode_records, encode_batch
 from tests.columnar_values import COMPILED, KERNELS_HERE, both_kernels, decoded_rows, plain_rows
 from tests.record_values import records
 
-few = settings(max_examples=60, deadline=None, derandomize=True)
+few = settings(max_examples=40, deadline=None, derandomize=True)
 codecs = st.sampled_from(Codec)
 some_records = st.lists(records() | st.just(Record(key=None, value=b"no time")), max_size=8)
 

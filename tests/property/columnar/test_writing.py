@@ -15,7 +15,7 @@ from headrace.protocol.records import Record, encode_batch
 from tests.columnar_values import KERNELS_HERE, both_kernels
 from tests.record_values import records
 
-few = settings(max_examples=60, deadline=None, derandomize=True)
+few = settings(max_examples=40, deadline=None, derandomize=True)
 some_records = st.lists(records() | st.just(Record(key=b"k", value=b"no time")), max_size=30)
 byte_types = st.sampled_from((pa.binary(), pa.large_binary()))
 
