@@ -5,9 +5,9 @@ checked; the broker checks the group's generation as well. Who is no owner any m
 
 What only has to wait (a rebalance under way, a coordinator that moves) is sent again until its time is up. So is what
 the broker refuses while we know of no loss: most often it left in one generation and arrived in the next, in which the
-partition is ours still. If it is not, we hear of that before the next try. Two rules keep a second try from doing harm:
-it is never made in a later ownership than the first, and never after a newer commit of the same partition was sent;
-then the newer one speaks for both.
+partition is ours still. If it is not, we hear of that soon. Two rules keep a second try from doing harm: it is never
+made in a later ownership than the first, and never after a newer commit of the same partition was sent; then the newer
+one speaks for both.
 
 The library tells of all answers by one callback; they are matched to what was sent by the offsets. Everything here
 runs in one thread.
@@ -100,8 +100,8 @@ class Entry:
     claim: Claim
     deadline_s: float
     waiters: list[Commit]
-    trouble: KafkaError | None = None  # Why it has to be sent again,
-    due_s: float = 0.0  # and when.
+    trouble: KafkaError | None = None  # What it met.
+    due_s: float = 0.0  # When it is sent again.
     is_settled: bool = False
     failure: CommitFailed | None = None
 
@@ -128,7 +128,7 @@ class Committer:
         self._exchange = exchange
         self._sent: list[Request] = []
         self._waiting: Request = {}
-        self._newest: Request = {}  # Of each partition, whatever became of it.
+        self._newest: Request = {}  # Of each partition that is owned, whatever became of it.
 
     @property
     def is_idle(self) -> bool:
@@ -178,22 +178,20 @@ class Committer:
             self._hear(entry, errors.get(entry.partition))
 
     def send_waiting(self) -> None:
-        """Try those again whose time has come, if they still may."""
+        """Try those again whose time has come."""
         now_s = time.monotonic()
         due = {partition: entry for partition, entry in self._waiting.items() if entry.due_s <= now_s}
-        if not due:
-            return
         for partition in due:
             del self._waiting[partition]
-        with self._exchange.lock:
-            lanes = self._exchange.lanes
-            good = {one: entry for one, entry in due.items() if lanes.is_claim_good(one, entry.claim)}
-        for partition, entry in due.items():
-            if partition not in good:
-                assert entry.trouble is not None
-                entry.settle(NotOwner([partition], f"{_GONE} ({entry.trouble.name()})"))
-        if good:
-            self._launch(good)
+        if due:
+            self._launch(due)
+
+    def drop(self, partitions: Iterable[Partition]) -> None:
+        """They are not ours any more. Nothing that waits for them is sent again."""
+        for partition in partitions:
+            self._newest.pop(partition, None)
+            if (entry := self._waiting.pop(partition, None)) is not None:
+                entry.settle(_gone(entry))
 
     def give_up(self) -> None:
         """Nobody will tell of answers any more."""
@@ -238,15 +236,18 @@ class Committer:
         """The answer to an entry."""
         if entry.is_settled:
             return  # It was made sure of meanwhile.
+        entry.trouble = error
         now_s = time.monotonic()
-        newest = self._newest[entry.partition]
+        newest = self._newest.get(entry.partition)
         if error is None or error.code() not in _RETRIABLE or now_s >= entry.deadline_s:
             entry.settle(_failure(entry, error))
-        elif newest is not entry:
+        elif newest is entry:
+            entry.due_s = now_s + _AGAIN_S
+            self._waiting[entry.partition] = entry
+        elif newest is not None and newest.claim.ownership == entry.claim.ownership:
             entry.leave_to(newest)
         else:
-            entry.trouble, entry.due_s = error, now_s + _AGAIN_S
-            self._waiting[entry.partition] = entry
+            entry.settle(_gone(entry))
 
 
 def _topic_partitions(request: Request) -> list[TopicPartition]:
@@ -255,6 +256,11 @@ def _topic_partitions(request: Request) -> list[TopicPartition]:
 
 def _errors(partitions: Iterable[TopicPartition]) -> dict[Partition, KafkaError]:
     return {Partition(one.topic, one.partition): one.error for one in partitions if one.error is not None}
+
+
+def _gone(entry: Entry) -> NotOwner:
+    trouble = "" if entry.trouble is None else f" ({entry.trouble.name()})"
+    return NotOwner([entry.partition], f"{_GONE}{trouble}")
 
 
 def _failure(entry: Entry, error: KafkaError | None) -> CommitFailed | None:

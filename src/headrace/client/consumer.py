@@ -174,7 +174,7 @@ class Consumer:
         """Where the group would go on; None where it has committed nothing."""
         asked = [TopicPartition(topic, partition) for topic, partition in partitions]
         found = self._ask("committed offsets", lambda raw: raw.committed(asked, timeout=self._timeout_s))
-        return {Partition(one.topic, one.partition): one.offset if one.offset >= 0 else None for one in found}
+        return {partition: offset if offset >= 0 else None for partition, offset in _offsets(found).items()}
 
     # Replay.
 
@@ -190,7 +190,7 @@ class Consumer:
             asked = [TopicPartition(topic, partition, moment_ms(to)) for topic, partition in partitions]
             found = self._ask(f"offsets of {to}", lambda raw: raw.offsets_for_times(asked, timeout=self._timeout_s))
             # The end, where nothing is as late as that, comes as the number that stands for it.
-            offsets = {Partition(one.topic, one.partition): one.offset for one in found}
+            offsets = _offsets(found)
         else:
             offsets = dict.fromkeys(partitions, offset_of(to))
         for partition, offset in offsets.items():
@@ -296,6 +296,13 @@ def _take_again(exchange: Exchange, partitions: Iterable[Partition], answer: "Fu
     if answer.exception() is not None:
         with exchange.lock:
             exchange.lanes.forget_commit(partitions)
+
+
+def _offsets(found: Sequence[TopicPartition]) -> dict[Partition, int]:
+    for one in found:
+        if one.error is not None:
+            raise ClientError(f"{one.topic}-{one.partition}: {one.error.str()}")
+    return {Partition(one.topic, one.partition): one.offset for one in found}
 
 
 def _given(offsets: Mapping[Partition, int] | Mapping[tuple[str, int], int]) -> dict[Partition, int]:

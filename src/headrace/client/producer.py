@@ -178,11 +178,13 @@ class Producer:
 
     def _note_failure(self, receipt: Receipt, number: int, error: KafkaError) -> None:
         with self._state:
-            if len(self._failed) < _FAILED_KEPT_MAX:
-                if receipt not in self._failed:
+            if len(self._failed) == _FAILED_KEPT_MAX:
+                self._failed = [one for one in self._failed if not one.is_looked_at]
+            if receipt not in self._failed:
+                if len(self._failed) < _FAILED_KEPT_MAX:
                     self._failed.append(receipt)
-            else:
-                self._failed_more += 1
+                else:
+                    self._failed_more += 1
         receipt.note_failure(number, f"{error.str()} ({error.name()})")
 
     def _raise_unseen(self) -> None:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer as RawConsumer
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka import Message as RawMessage
 
 from headrace.client.committing import UNANSWERED_MAX, Commit, Committer
@@ -62,7 +62,6 @@ class Change(Enum):
 
 
 Listener = Callable[[Change, frozenset[Partition]], None]
-
 
 Result = TypeVar("Result")
 
@@ -121,7 +120,7 @@ class Pump:
         def carry_out() -> None:
             try:
                 answer.set_result(act(self._consumer))
-            except (ClientError, KafkaException) as error:
+            except Exception as error:  # Whatever it is, it belongs to who gave the order.
                 answer.set_exception(error)
 
         self._order(Order(carry_out, answer.set_exception))
@@ -239,6 +238,7 @@ class Pump:
         with self._exchange.lock:
             held_back = self._exchange.lanes.held_back & partitions
             self._exchange.lanes.lose(sorted(partitions))
+        self._committer.drop(partitions)
         if held_back:
             # Should they come back to us, they are not to be paused still.
             self._consumer.resume(_topic_partitions(held_back))

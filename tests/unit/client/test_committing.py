@@ -31,6 +31,10 @@ class Desk:
         self.committer.send(commit)
         return commit
 
+    def lose(self, *partitions: Partition) -> None:
+        self.lanes.lose(partitions)
+        self.committer.drop(partitions)
+
     def later(self) -> None:
         """What waits has waited long enough."""
         for entry in self.committer._waiting.values():
@@ -67,7 +71,7 @@ def test_answers_find_their_commits_in_any_order() -> None:
 
 def test_a_former_owner_is_refused_before_anything_is_sent() -> None:
     desk = Desk()
-    desk.lanes.lose([A])
+    desk.lose(A)
     refused = desk.send({A: 5, B: 1}).answer.exception(0)
     assert isinstance(refused, NotOwner)
     assert refused.partitions == (A,)
@@ -77,7 +81,7 @@ def test_a_former_owner_is_refused_before_anything_is_sent() -> None:
 
 def test_a_message_of_an_earlier_ownership_is_refused_though_the_partition_is_back() -> None:
     desk = Desk()
-    desk.lanes.lose([A])
+    desk.lose(A)
     desk.lanes.gain([A])
     assert isinstance(desk.send({A: 5}, p0=Claim(1, 0)).answer.exception(0), NotOwner)
     assert not desk.send({A: 5}, p0=Claim(3, 0)).answer.done()
@@ -112,7 +116,7 @@ def test_what_met_a_later_generation_is_refused_to_who_lost_the_partition(code: 
     desk = Desk()
     commit = desk.send({A: 5, B: 6})  # Offsets alone, by no message's claim.
     desk.answer({A: 5, B: 6}, code)
-    desk.lanes.lose([A])
+    desk.lose(A)
     if comes_back:
         desk.lanes.gain([A])
     desk.later()
@@ -149,9 +153,23 @@ def test_a_commit_that_waited_is_refused_if_the_partition_went_meanwhile() -> No
     desk = Desk()
     commit = desk.send({A: 5})
     desk.answer({A: 5}, KafkaError.REBALANCE_IN_PROGRESS)
-    desk.lanes.lose([A])
+    desk.lose(A)
     desk.later()
     assert isinstance(commit.answer.exception(0), NotOwner)
+
+
+def test_what_an_earlier_owner_sent_is_not_made_good_by_a_later_one() -> None:
+    """Though both are the same consumer."""
+    desk = Desk()
+    earlier = desk.send({A: 5})
+    desk.lose(A)
+    desk.lanes.gain([A])
+    later = desk.send({A: 9})
+    desk.answer({A: 5}, KafkaError.ILLEGAL_GENERATION)
+    assert isinstance(earlier.answer.exception(0), NotOwner)
+    desk.committer.send_and_wait([A])
+    assert desk.raw.commits == [{A: 5}, {A: 9}, {A: 9}]
+    assert later.answer.result(0) is None
 
 
 def test_a_second_try_does_not_overtake_a_newer_commit() -> None:
