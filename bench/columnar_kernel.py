@@ -22,7 +22,7 @@ from rich.table import Table
 
 from headrace.columnar.decoding import decode
 from headrace.columnar.encoding import encode_batches
-from headrace.columnar.kernel import Kernel, choose
+from headrace.columnar.kernel import Kernel, choose, is_compiled
 from headrace.columnar.opening import open_batches
 from headrace.columnar.partitioning import murmur2
 from headrace.columnar.record_columns import RecordColumns, as_columns
@@ -142,9 +142,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one line for each figure, instead of a table")
     options = parser.parse_args(arguments)
     kernels = {"numpy": choose("numpy")}
-    try:
+    if is_compiled():
         kernels["c"] = choose("c")
-    except ImportError:
+    else:
         print("the compiled kernel is not built: numpy alone", file=sys.stderr)
     versions = {name: version(name) for name in ("headrace", "numpy", "pyarrow", "cramjam")}
     table = Table(title="CPU nanoseconds per record; in brackets million records per second of CPU")

@@ -5,20 +5,14 @@ import pytest
 
 from headrace.columnar import vectorised
 from headrace.columnar.decoding import decode
-from headrace.columnar.kernel import Kernel
+from headrace.columnar.kernel import Kernel, choose, is_compiled
 from headrace.columnar.opening import open_batches
 from headrace.columnar.schema import COLUMNS
 from headrace.protocol.batch import LOG_APPEND_TIME, parse_header
 from headrace.protocol.records import Record, decode_records
 from tests.oracle.toolbox import REQUIRE_ALL
 
-COMPILED: Kernel | None
-try:
-    from headrace.columnar import compiled as COMPILED  # noqa: N812
-except ImportError:
-    if REQUIRE_ALL:
-        raise
-    COMPILED = None
+COMPILED = choose("c") if is_compiled() or REQUIRE_ALL else None
 
 KERNELS = [
     pytest.param(vectorised, id="numpy"),

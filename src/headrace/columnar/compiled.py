@@ -1,4 +1,4 @@
-"""The kernel in C, where it was built. This module is a `columnar.kernel.Kernel`; ImportError where it was not.
+"""The kernel in C, where it was built. This module is a `columnar.kernel.Kernel`, and needs the extension to be there.
 
 It allocates the arrays that `_kernel.c` fills in: the extension knows buffers, not numpy.
 """

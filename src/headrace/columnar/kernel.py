@@ -9,6 +9,7 @@ Positions are those in one joined buffer of less than 2 GiB. A size of -1 is a n
 
 import os
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final, Protocol
 
 import numpy as np
@@ -96,22 +97,24 @@ class Kernel(Protocol):
         ...
 
 
+def is_compiled() -> bool:
+    """Whether the extension was built. One that was and does not load is an error, not a reason to do without."""
+    return find_spec("headrace.columnar._kernel") is not None
+
+
 def choose(name: str | None) -> Kernel:
     """The kernel of that name, or the better one that there is. Both import this module, so not before it is whole."""
-    from headrace.columnar import vectorised
-
-    match name:
+    match name or ("c" if is_compiled() else "numpy"):
         case "numpy":
+            from headrace.columnar import vectorised
+
             return vectorised
         case "c":
+            if not is_compiled():
+                raise ConfigError("HEADRACE_KERNEL is 'c', but it was not built: install again, with a C compiler")
             from headrace.columnar import compiled
 
             return compiled
-        case "" | None:
-            try:
-                return choose("c")
-            except ImportError:
-                return vectorised
         case _:
             raise ConfigError(f"HEADRACE_KERNEL is {name!r}; it may be 'c' or 'numpy'")
 

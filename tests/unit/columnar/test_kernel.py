@@ -17,6 +17,13 @@ def test_the_name_chooses() -> None:
         choose("fortran")
 
 
+def test_what_was_not_built_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.columnar.kernel.is_compiled", lambda: False)
+    assert choose(None) is vectorised
+    with pytest.raises(ConfigError, match="not built: install again, with a C compiler"):
+        choose("c")
+
+
 @needs_compiled
 def test_the_extension_refuses_buffers_that_do_not_agree() -> None:
     """Its caller is ours alone, and a mistake there is still an error and no damage."""
