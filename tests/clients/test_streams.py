@@ -124,16 +124,20 @@ def test_streams_of_several_topics(headrace_broker: Broker, headrace_topic: str,
     assert [message.value for message in collect(streams[headrace_topic], 5)[0]] == [b"0:%d" % n for n in range(5)]
 
 
+@pytest.mark.parametrize("assignor", ["cooperative-sticky", "range", "roundrobin"])
 @pytest.mark.headrace_topic(partitions=4)
-def test_a_group_shares_and_groups_do_not(headrace_broker: Broker, headrace_topic: str, consumer: MakeConsumer) -> None:
-    one, two = consumer("shared"), consumer("shared")
+def test_a_group_shares_and_groups_do_not(
+    headrace_broker: Broker, headrace_topic: str, consumer: MakeConsumer, assignor: str
+) -> None:
+    config = {"partition.assignment.strategy": assignor}
+    one, two = consumer(config=config), consumer(config=config)
     first = one.create_message_streams({headrace_topic: 1})[headrace_topic]
     second = two.create_message_streams({headrace_topic: 1})[headrace_topic]
     wait_until(lambda: len(one.owned) == len(two.owned) == 2, "both have their share")
     assert not one.owned & two.owned
     fill(headrace_broker, headrace_topic, partitions=4, count=25)
     assert [len(its) for its in collect([*first, *second], 100)] == [50, 50]
-    other = consumer("another").create_message_streams({headrace_topic: 2})[headrace_topic]
+    other = consumer(f"another-than-{headrace_topic}").create_message_streams({headrace_topic: 2})[headrace_topic]
     assert sum(map(len, collect(other, 100))) == 100
 
 
