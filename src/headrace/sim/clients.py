@@ -200,6 +200,9 @@ class Producer:
         if self._waiting:
             return
         if self._connection is None or not self._connection.is_open:
+            if not self._idempotent:  # What was under way stays unknown, also before anybody says that it is lost.
+                for _ in range(self._sent_count):
+                    self._unanswered.popleft()
             self._sent_count = 0
             self._connection = self._ledger.machine.connect()
             if self._connection is None:
