@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ClusterMetadata
 
     from headrace.protocol.schema import ApiMessages, Value
-    from headrace.wire.settings import Address
+    from headrace.wire.settings import Address, ClientSettings
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 _METADATA_STEP_S: Final = 1.0
@@ -69,10 +69,15 @@ class Connection:
     def ask(self, address: "Address", api: "ApiMessages", body: Mapping[str, Any]) -> "Value":
         """One request to one broker, for what librdkafka has no words for."""
         from headrace.wire.connection import Connection as WireConnection
+
+        with WireConnection(address, self.wire_settings()) as broker:
+            return broker.call(api, body, timeout_s=self.timeout_s)
+
+    def wire_settings(self) -> "ClientSettings":
+        """The same for our own client."""
         from headrace.wire.settings import client_settings
 
-        with WireConnection(address, client_settings(config=self.settings)) as broker:
-            return broker.call(api, body, timeout_s=self.timeout_s)
+        return client_settings(config=self.settings)
 
     def cluster_metadata(
         self, client: "AdminClient | Producer | Consumer", topic: str | None = None

@@ -49,6 +49,10 @@ Render = Callable[[Message], bytes]
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 _FIELD: Final = re.compile(rb"%(.?)", re.DOTALL)
+# What a line of JSON may have: what a message is, and where it was.
+MESSAGE_FIELDS: Final = frozenset(
+    {"key", "value", "headers", "timestamp_ms", "topic", "partition", "offset", "timestamp_type"}
+)
 
 
 def unescape(text: str) -> bytes:
@@ -122,9 +126,9 @@ def message_fields(message: Message) -> dict[str, Any]:
         "partition": message.partition,
         "offset": message.offset,
         "timestamp_ms": message.timestamp_ms,
-        "key": _json_bytes(message.key),
-        "value": _json_bytes(message.value),
-        "headers": [[name, _json_bytes(value)] for name, value in message.headers],
+        "key": json_bytes(message.key),
+        "value": json_bytes(message.value),
+        "headers": [[name, json_bytes(value)] for name, value in message.headers],
     }
 
 
@@ -141,13 +145,22 @@ def parse_json(line: bytes) -> Message:
     The topic, the partition and the offset that `consume` writes tell where a message was, not where it shall go:
     they are not taken over.
     """
+    return message_from(parse_object(line))
+
+
+def parse_object(line: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(line)
     except ValueError as error:
         raise ConfigError(f"not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise ConfigError("not a JSON object")
-    if unknown := fields.keys() - {"key", "value", "headers", "timestamp_ms", "topic", "partition", "offset"}:
+    return fields
+
+
+def message_from(fields: dict[str, Any]) -> Message:
+    """What `message_fields` made."""
+    if unknown := fields.keys() - MESSAGE_FIELDS:
         raise ConfigError(f"unknown field {sorted(unknown)[0]!r}")
     timestamp_ms = fields.get("timestamp_ms")
     if not (timestamp_ms is None or (isinstance(timestamp_ms, int) and not isinstance(timestamp_ms, bool))):
@@ -167,7 +180,7 @@ def parse_json(line: bytes) -> Message:
     )
 
 
-def _json_bytes(data: bytes | None) -> str | dict[str, str] | None:
+def json_bytes(data: bytes | None) -> str | dict[str, str] | None:
     if data is None:
         return None
     try:
