@@ -36,6 +36,8 @@ def test_the_demo_succeeds_and_leaves_nothing(tmp_path: Path) -> None:
     owned = [partition for member in group["members"] for partition in member["partitions"]]
     assert sorted(owned) == list(range(6))
     assert group["members"][0]["partitions"] == []
+    assert told["arrow"]["rows"] == 20_000
+    assert max(told["arrow"]["pages"].values()) > 200
     assert list(tmp_path.iterdir()) == []
 
 

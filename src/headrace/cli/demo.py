@@ -3,7 +3,8 @@
 Events of a busy web server are written by an idempotent producer while the node is killed and started again on
 the same port and data. What the node acknowledged goes into one ledger, what it gives back afterwards into
 another; the demo succeeds if the two are equal: nothing lost, nothing twice, nothing out of order. Then a consumer
-group gains a member and loses another while it reads (`demo_group`), and must have missed nothing either.
+group gains a member and loses another while it reads (`demo_group`), and must have missed nothing either. In the end
+the topic is read once more, as an Arrow table (`demo_arrow`).
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from headrace.cli import demo_group
+from headrace.cli import demo_arrow, demo_group
 from headrace.cli.connection import FETCH_STEADILY
 from headrace.cli.output import AsJson, CommandError, console, print_json, print_table, progress, size_text
 from headrace.cli.stopping import StopRequest
@@ -112,6 +113,7 @@ def demo(
         lines = islice(weblog.lines(seed), events)
         written = _write(node, lines, Ledger(partitions), events, timing, out, stop.check)
         read = _read(node.bootstrap, Ledger(partitions), written.count, timing, out, stop.check)
+        arrow = demo_arrow.play(node.bootstrap, TOPIC)
         disk_bytes = sum(file.stat().st_size for file in node.data.glob(f"{TOPIC}-[0-9]*/*.log"))
         group = demo_group.play(
             node.bootstrap,
@@ -123,12 +125,13 @@ def demo(
             out=out,
         )
         node.stop()
-    agree = written.agrees_with(read)
+    agree = written.agrees_with(read) and (arrow is None or arrow.rows == written.count)
     if as_json:
-        print_json(_fields(written, read, timing, group, disk_bytes=disk_bytes, agree=agree))
+        print_json(_fields(written, read, timing, group, arrow, disk_bytes=disk_bytes, agree=agree))
     else:
         _show(written, read, timing, disk_bytes=disk_bytes)
         _show_group(group)
+        _show_arrow(arrow, out)
     if written.failures or not agree:
         raise CommandError(
             f"what was read is not what was acknowledged; {len(written.failures)} deliveries failed"
@@ -271,7 +274,14 @@ def _bar(out: Console) -> Progress:
 
 
 def _fields(
-    written: Ledger, read: Ledger, timing: Timing, group: demo_group.Outcome, *, disk_bytes: int, agree: bool
+    written: Ledger,
+    read: Ledger,
+    timing: Timing,
+    group: demo_group.Outcome,
+    arrow: demo_arrow.Outcome | None,
+    *,
+    disk_bytes: int,
+    agree: bool,
 ) -> dict[str, object]:
     return {
         "acknowledged": [tally.fields() for tally in written.tallies],
@@ -281,6 +291,7 @@ def _fields(
         "disk_bytes": disk_bytes,
         **asdict(timing),
         "group": group.fields(),
+        "arrow": None if arrow is None else arrow.fields(),
     }
 
 
@@ -323,3 +334,15 @@ def _show_group(group: demo_group.Outcome) -> None:
         ("the whole scene", f"{group.elapsed_s:.1f} s"),
     ]
     print_table(("figure", "value"), figures)
+
+
+def _show_arrow(arrow: demo_arrow.Outcome | None, out: Console) -> None:
+    if arrow is None:
+        out.print("The topic can be read as an Arrow table, too: pip install 'headrace[arrow]'.")
+        return
+    print_table(("most wanted pages", "times"), [(page, f"{times:,}") for page, times in arrow.pages], right=("times",))
+    rate = f"{arrow.rows / arrow.read_s:,.0f} rows/s"
+    out.print(
+        f"Counted in an Arrow table of {arrow.rows:,} rows, which took {arrow.read_s:.2f} s to read ({rate}) and "
+        f"{arrow.count_s:.2f} s to count."
+    )
