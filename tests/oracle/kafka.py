@@ -27,7 +27,7 @@ KAFKA_VERSION = "4.1.1"
 NODE_ID = 1
 
 _POM = Path(__file__).with_name("pom.xml")
-_START_TIMEOUT_S = 60
+_START_TIMEOUT_S = 180
 _STOP_TIMEOUT_S = 30
 
 # What Kafka's own start scripts give the broker, so that a race against it is fair.
@@ -117,9 +117,9 @@ class ApacheKafka:
         self.data_dir = directory / "data"
         self.log_file = directory / "kafka.log"
         self.host = "127.0.0.1"
-        self.port, self._controller_port = lasting_ports(2)
+        self.port, self.controller_port = lasting_ports(2)
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self._properties = dict(properties or {})
+        self.properties = dict(properties or {})
         self._jvm_options = tuple(jvm_options)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -151,6 +151,11 @@ class ApacheKafka:
 
     def start(self) -> None:
         """Format the storage on first use, start, and return once clients are served."""
+        self.launch()
+        self.wait_ready()
+
+    def launch(self) -> None:
+        """Format and start, and do not wait: a node of several is not ready before the others are there."""
         assert self._process is None, "already running"
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self.directory / "server.properties"
@@ -165,7 +170,6 @@ class ApacheKafka:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory
             )
-        self._wait_ready()
 
     def stop(self) -> None:
         """A clean stop: logs flushed, recovery points written."""
@@ -189,18 +193,19 @@ class ApacheKafka:
         return (
             _SINGLE_NODE_PROPERTIES
             | {
-                "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{self.host}:{self._controller_port}",
+                "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{self.host}:{self.controller_port}",
                 "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
-                "controller.quorum.voters": f"{NODE_ID}@{self.host}:{self._controller_port}",
+                "controller.quorum.voters": f"{NODE_ID}@{self.host}:{self.controller_port}",
                 "log.dirs": str(self.data_dir),
             }
-            | self._properties
+            | self.properties
         )
 
-    def _wait_ready(self) -> None:
+    def wait_ready(self, *, brokers: int = 1) -> None:
+        """Until this node knows of so many brokers."""
         assert self._process is not None
         deadline = time.monotonic() + _START_TIMEOUT_S
-        while not _lists_a_broker(self.host, self.port):
+        while _brokers_listed(self.host, self.port) < brokers:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise RuntimeError(f"Apache Kafka did not start:\n{self.log_text()[-4000:]}")
@@ -222,8 +227,8 @@ class ApacheKafka:
         return self.log_file.read_text(errors="replace")
 
 
-def _lists_a_broker(host: str, port: int) -> bool:
-    """Whether Metadata names a broker: the port is open before the node may lead anything."""
+def _brokers_listed(host: str, port: int) -> int:
+    """How many brokers Metadata names: the port is open before the node may lead anything."""
     body = struct.pack(">hhih", 3, 1, 0, -1) + struct.pack(">i", 0)  # Metadata v1, no client id, no topics.
     try:
         with socket.create_connection((host, port), timeout=1) as connection:
@@ -231,5 +236,5 @@ def _lists_a_broker(host: str, port: int) -> bool:
             connection.sendall(struct.pack(">i", len(body)) + body)
             answer = connection.recv(12, socket.MSG_WAITALL)
     except OSError:
-        return False
-    return len(answer) == 12 and struct.unpack_from(">i", answer, 8)[0] > 0
+        return 0
+    return int(struct.unpack_from(">i", answer, 8)[0]) if len(answer) == 12 else 0

@@ -1,0 +1,131 @@
+"""A TCP proxy that can cut what goes through it: all connections at once, or each after so many bytes of answers.
+
+Stands where a broker tells its clients to find it, so that a test can break connections that neither side broke.
+"""
+
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from headrace.testing.ports import lasting_ports
+
+_CHUNK_BYTES: Final = 1 << 16
+_HEAD: Final = struct.Struct(">ih")  # A request's size, and its API key.
+_RESET: Final = struct.pack("ii", 1, 0)  # Linger for no time at all: what is under way is thrown away.
+
+
+class Proxy:
+    """Listens from the start; whether anybody is behind it is found out by each connection."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self.target = target
+        self.port = lasting_ports(1)[0]
+        self.cuts: Counter[int] = Counter()  # By the API key of the request that was sent last.
+        # How many bytes of answers the next connection lets through before it breaks; None for all.
+        self.answer_bytes: Callable[[], int | None] = lambda: None
+        self._lock = threading.Lock()
+        self._pairs: set[tuple[socket.socket, socket.socket]] = set()
+        self._listening = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def cut(self) -> None:
+        """Break every connection, in the middle of whatever it carries."""
+        with self._lock:
+            pairs = list(self._pairs)
+        for pair in pairs:
+            self._break(pair)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # Wakes the thread that accepts.
+        self._listening.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listening.accept()
+            except OSError:
+                return
+            try:
+                broker = socket.create_connection(self.target)
+            except OSError:
+                client.close()
+                continue
+            pair = client, broker
+            for one in pair:
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                self._pairs.add(pair)
+            requests = _Requests()
+            for pump in (
+                lambda pair=pair, requests=requests: self._pump_requests(pair, requests),
+                lambda pair=pair, requests=requests: self._pump_answers(pair, requests, self.answer_bytes()),
+            ):
+                threading.Thread(target=pump, daemon=True).start()
+
+    def _pump_requests(self, pair: tuple[socket.socket, socket.socket], requests: "_Requests") -> None:
+        client, broker = pair
+        with suppress(OSError):
+            while data := client.recv(_CHUNK_BYTES):
+                requests.feed(data)
+                broker.sendall(data)
+        self._break(pair)
+
+    def _pump_answers(
+        self, pair: tuple[socket.socket, socket.socket], requests: "_Requests", left: int | None
+    ) -> None:
+        client, broker = pair
+        with suppress(OSError):
+            while data := broker.recv(_CHUNK_BYTES):
+                if left is not None and len(data) > left:
+                    client.sendall(data[:left])
+                    self.cuts[requests.api_key] += 1
+                    break
+                left = None if left is None else left - len(data)
+                client.sendall(data)
+        self._break(pair)
+
+    def _break(self, pair: tuple[socket.socket, socket.socket]) -> None:
+        with self._lock:
+            if pair not in self._pairs:
+                return
+            self._pairs.remove(pair)
+        for one in pair:
+            with suppress(OSError):
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                one.shutdown(socket.SHUT_RDWR)  # Wakes the thread that reads from it.
+            one.close()
+
+
+class _Requests:
+    """What is asked on one connection, as far as to know what was asked last."""
+
+    def __init__(self) -> None:
+        self.api_key = -1
+        self._head = b""
+        self._left_bytes = 0
+
+    def feed(self, data: bytes) -> None:
+        position = 0
+        while position < len(data):
+            if self._left_bytes:
+                skipped = min(self._left_bytes, len(data) - position)
+                self._left_bytes -= skipped
+                position += skipped
+                continue
+            taken = data[position : position + _HEAD.size - len(self._head)]
+            self._head += taken
+            position += len(taken)
+            if len(self._head) == _HEAD.size:
+                size, self.api_key = _HEAD.unpack(self._head)
+                self._left_bytes = size - (_HEAD.size - 4)
+                self._head = b""
