@@ -84,10 +84,10 @@ def test_an_order_is_not_doubled_when_its_acknowledgement_is_lost(
     assert len(broker.log(headrace_topic)) == 1
 
 
-def test_a_full_disk_is_told_to_the_customer(broker: Broker, headrace_topic: str) -> None:
-    desk = OrderDesk(broker.bootstrap, headrace_topic, **{"message.timeout.ms": 300})
+def test_a_full_disk_is_told_to_the_customer(broker: Broker, desk: OrderDesk, headrace_topic: str) -> None:
+    impatient = OrderDesk(broker.bootstrap, headrace_topic, **{"message.timeout.ms": 300})
     with broker.faults.disk(errno.ENOSPC, topic=headrace_topic, times=None), pytest.raises(NotAccepted):
-        desk.place(Order("alice", 300))
+        impatient.place(Order("alice", 300))
     desk.place(Order("bob", 100))
     assert len(broker.log(headrace_topic)) == 1
 
