@@ -78,7 +78,6 @@ def test_what_is_hidden_behind_a_null_stays_hidden() -> None:
         ({"headers": pa.array([[{"key": None, "value": b""}], []], pa.list_(pa.struct(PAIRS)))}, "header has no key"),
         ({"key": pa.array([b"a"])}, "1 rows of key, but 2 timestamps"),
     ],
-    ids=str,
 )
 def test_what_no_record_can_hold(column: dict[str, pa.Array], complaint: str) -> None:
     given: dict[str, pa.Array | None] = {"key": None, "value": None, "headers": None} | column
