@@ -7,6 +7,7 @@ client, on Apache Kafka too, is in `tests/interop/test_columnar.py`.
 import random
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace import columnar
+from headrace.columnar import reading
 from headrace.testing.node_process import NodeProcess
+from headrace.wire.offsets import list_offsets
 from tests.clients.columnar_rows import Columnar, Row, confluent_rows, read_rows, rows_of, table_of
 from tests.clients.drivers import CODECS, DRIVERS, Driver
 from tests.clients.scenario import Message, spread
@@ -164,6 +167,35 @@ def test_what_is_followed_is_what_was_written(shared_node: NodeProcess, topic_na
         reader.close()
 
     assert rows_of(followed()) == confluent_rows(bootstrap, topic_name)
+
+
+def test_a_topic_may_grow_while_its_ends_are_asked_for(
+    shared_node: NodeProcess, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bootstrap = shared_node.bootstrap
+    create(bootstrap, topic_name, 1)
+    number = 0
+
+    def grow() -> None:
+        nonlocal number
+        columnar.write(bootstrap, topic_name, pa.table({"value": [b"%d" % number]}))
+        number += 1
+
+    def list_and_grow(*args: Any, **how: Any) -> Any:
+        found = list_offsets(*args, **how)
+        grow()
+        return found
+
+    grow()
+    monkeypatch.setattr(reading, "list_offsets", list_and_grow)
+    with closing(columnar.Scan(bootstrap, topic_name)) as scan:
+        ((_, _, end),) = scan.ranges
+        assert end is not None
+        assert [row.offset for row in rows_of(scan)] == list(range(end))
+    with closing(columnar.Scan(bootstrap, topic_name, start="latest", end=None)) as scan:
+        ((_, first, _),) = scan.ranges
+        offset = pa.Table.from_batches([next(iter(scan))])["offset"][0].as_py()
+        assert offset == first < number
 
 
 def test_keys_land_where_murmur2_of_librdkafka_puts_them(shared_node: NodeProcess, topic_name: str) -> None:

@@ -212,12 +212,15 @@ class Scan:
 
     def _settle(self, places: Sequence[TopicPartition], start: Positions, end: Positions | None) -> list[Range]:
         check_names(start, places, word="start")
-        earliest, latest = self._ask(dict.fromkeys(places, EARLIEST)), self._ask(dict.fromkeys(places, LATEST))
+        # The beginning is asked for first and the end last: both move on meanwhile, and what lies between must not seem
+        # to be outside.
+        earliest = self._ask(dict.fromkeys(places, EARLIEST))
         starts = self._offsets_of(start, places, "start", "earliest")
         ends: Mapping[TopicPartition, int | None] = dict.fromkeys(places)
         if end is not None:
             check_names(end, places, word="end")
             ends = self._offsets_of(end, places, "end", "latest")
+        latest = self._ask(dict.fromkeys(places, LATEST))
         return [
             settle(
                 place,
