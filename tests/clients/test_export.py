@@ -141,7 +141,7 @@ def test_sigkill_at_random_moments(broker: Broker, tmp_path: Path) -> None:
     out = tmp_path / "long.parquet"
     arguments = ("export", "long", str(out), "--group-bytes", "100000", "--json")
     with broker.faults.delay(seconds=0.05, api="Fetch", times=None):
-        for _ in range(5):
+        for _ in range(4):
             export = command(broker.bootstrap, *arguments)
             wait_for_another_group(tmp_path / "long.parquet.part.json", export)
             time.sleep(random_.random() * 0.1)

@@ -14,7 +14,7 @@ import typer
 
 from headrace.cli.connection import Connection, connected
 from headrace.cli.group_member import Assignor, print_as_member
-from headrace.cli.message_text import Encoding, render_json, template_renderer, unescape
+from headrace.cli.message_text import Encoding, Message, render_json, template_fields, template_renderer, unescape
 from headrace.cli.moments import parse_moment
 from headrace.cli.output import AsJson
 from headrace.cli.reading import (
@@ -99,7 +99,9 @@ def consume(
         if assignor is not None:
             raise typer.BadParameter("--assignor is for a --group")
         places = find_partitions(cluster, cluster.admin(), [(topic, partition) for topic in topics])
-        with closing(read_directly(cluster, places, begin, follow=follow or isinstance(begin, Latest))) as brought:
+        fields = Message._fields if as_json else template_fields(template)
+        follow = follow or isinstance(begin, Latest)
+        with closing(read_directly(cluster, places, begin, follow=follow, fields=fields)) as brought:
             print_all(brought, printer)
         return
     if partition:

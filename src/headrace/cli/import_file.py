@@ -54,7 +54,9 @@ def import_file(
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to note how far it is. Beside the file, if not said.")
     ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever an earlier import has done.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Do not go on with an interrupted import, begin anew.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a file of rows to a topic. Run again after an interruption, it goes on where it was."""

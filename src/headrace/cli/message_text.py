@@ -49,6 +49,15 @@ Render = Callable[[Message], bytes]
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 _FIELD: Final = re.compile(rb"%(.?)", re.DOTALL)
+_TEMPLATE_FIELDS: Final = {
+    b"k": "key",
+    b"v": "value",
+    b"o": "offset",
+    b"p": "partition",
+    b"t": "timestamp_ms",
+    b"h": "headers",
+    b"T": "topic",
+}
 # What a line of JSON may have: what a message is, and where it was.
 MESSAGE_FIELDS: Final = frozenset(
     {"key", "value", "headers", "timestamp_ms", "topic", "partition", "offset", "timestamp_type"}
@@ -117,6 +126,12 @@ def template_renderer(template: str, *, encoding: Encoding, null: str = "") -> R
     if len(parts) == 1:
         return parts[0]
     return lambda message: b"".join([part(message) for part in parts])
+
+
+def template_fields(template: str) -> Sequence[str]:
+    """The fields of a message that a template shows."""
+    letters = {match[1] for match in _FIELD.finditer(unescape(template))}
+    return [field for letter, field in _TEMPLATE_FIELDS.items() if letter in letters]
 
 
 def message_fields(message: Message) -> dict[str, Any]:

@@ -38,6 +38,9 @@ WAIT_MS: Final = 500  # How long a broker holds an answer for want of records.
 _REQUEST_BYTES_MIN, _REQUEST_BYTES_MAX = 1 << 20, 16 << 20
 _ANSWER_SHARE: Final = 3  # So many answers fit into the memory: one queued, one decoded, one under way.
 _FRAME_BYTES: Final = 1 << 16  # An answer beside its records.
+# Where little is left to read, no more than that is asked for: at least so much, and by this guess before we know.
+_TAIL_BYTES_MIN: Final = 1 << 16
+_RECORD_BYTES: Final = 256
 _PURPOSE: Final = "fetch"
 
 
@@ -63,6 +66,14 @@ class _Source:
     is_alone: bool = False  # To be asked for by itself, to make sure that there is nothing.
     wait_until_s: float = 0.0
     patience: Patience | None = None  # While it fails.
+    record_bytes: float = _RECORD_BYTES  # As fetched, on average.
+
+    def bytes_wanted(self, bytes_max: int) -> int:
+        """What is left up to the end and a little more, if that is less."""
+        if self.end is None:
+            return bytes_max
+        left = 1.25 * self.record_bytes * (self.end - self.position)
+        return int(min(bytes_max, max(_TAIL_BYTES_MIN, left)))
 
 
 class _Request(NamedTuple):
@@ -274,7 +285,7 @@ class Prefetch:
                     "partition": source.place.partition,
                     "current_leader_epoch": source.leader_epoch,
                     "fetch_offset": source.position,
-                    "partition_max_bytes": request.bytes_max,
+                    "partition_max_bytes": source.bytes_wanted(request.bytes_max),
                 }
             )
         return {
@@ -301,6 +312,7 @@ class Prefetch:
             listed = ({"producer_id": producer, "first_offset": first} for producer, first in part.aborted)
             aborted = AbortedTransactions(listed)
         records: memoryview = part.records
+        size, first_offset = len(records), source.position
         while len(records):
             try:
                 opened = open_batches(records, aborted=aborted, decompressed_bytes_max=self._memory_bytes)
@@ -312,6 +324,7 @@ class Prefetch:
                 )
             fetched = Fetched(source.place, opened, source.position)
             source.position = max(source.position, opened.next_offset)
+            source.record_bytes = size / max(1, source.position - first_offset)
             if opened.record_count:
                 self._enqueue(fetched, lent)
             if source.end is not None and source.position >= source.end:

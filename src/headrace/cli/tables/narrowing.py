@@ -58,7 +58,7 @@ def columns_of(where: pc.Expression) -> list[str]:
 
 
 def _last_true(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The last number up to `high` for which it holds, as it does for `low` and for no more after the first it fails."""
+    """The last number up to `high` for which it holds; it does for `low`, and for none after one for which it fails."""
     while low < high:
         middle = (low + high + 1) // 2
         if holds(middle):

@@ -1,13 +1,15 @@
 """Rows and values of any Arrow type as JSON and as bytes, for records that are made of tables and for results.
 
-Bytes that are UTF-8 are a string, others `{"base64": "..."}`. Moments and dates are ISO, decimals are strings, since a
-number in JSON is a float to many; what is not a number (NaN, infinity) is null, since JSON has no word for it.
+Bytes that are UTF-8 are a string, others `{"base64": "..."}`. Moments and dates are ISO. Decimals with a fraction are
+strings, since a number in JSON is a float to many; what is not a number (NaN, infinity) is null, since JSON has no word
+for it.
 """
 
 import json
 import math
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +36,9 @@ def json_value(value: Any) -> Any:
             return {str(name): json_value(one) for name, one in value.items()}
         case list() | tuple():
             return [json_value(one) for one in value]
-        case _:  # Decimals, and whatever else writes itself.
+        case Decimal() if value.as_tuple().exponent == 0:
+            return int(value)  # Such as sums of whole numbers are.
+        case _:  # Other decimals, and whatever else writes itself.
             return str(value)
 
 

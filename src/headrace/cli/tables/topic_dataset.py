@@ -1,11 +1,12 @@
 """A topic as a dataset of Arrow's, which is what DuckDB scans: it says which columns it needs, and which rows.
 
 So only those columns are decoded, and only partitions and offsets are fetched where rows can be that pass its filter.
-A query may scan a topic more than once; each scan sees the same offsets, those that were settled when it was made.
+A query may scan a topic more than once; each scan sees the same offsets, those that were there at the first.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -46,9 +47,9 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
         self.scans: list[Fetched] = []
         self.failure: Exception | None = None
         self._settings = settings
-        wanted = {topic: partitions} if partitions else topic
-        with closing(Scan(settings, wanted, start=start, end=end, columns=["offset"])) as scan:
-            self.ranges = {place.partition: (first, end or first) for place, first, end in scan.ranges}
+        self._wanted = {topic: partitions} if partitions else topic
+        self._start = start
+        self._end = end
 
     @property
     def schema(self) -> pa.Schema:
@@ -64,8 +65,15 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
             self.failure = error  # DuckDB tells of it in words of its own.
             raise
 
+    @cached_property
+    def _ranges(self) -> dict[int, tuple[int, int]]:
+        """The offsets that are meant, of each partition: settled when they are first needed."""
+        scan = Scan(self._settings, self._wanted, start=self._start, end=self._end, columns=["offset"])
+        scan.close()
+        return {place.partition: (first, end or first) for place, first, end in scan.ranges}
+
     def _read(self, columns: Sequence[str], where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
-        ranges = self.ranges if where is None else self._narrowed(where)
+        ranges = self._ranges if where is None else self._narrowed(where)
         ranges = {number: (first, end) for number, (first, end) in ranges.items() if first < end}
         if not ranges:
             self.scans.append(Fetched(0, 0, 0))
@@ -87,12 +95,12 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
                 self.scans.append(Fetched(len(ranges), offsets, scan.bytes_fetched))
 
     def _narrowed(self, where: pc.Expression) -> dict[int, tuple[int, int]]:
-        least = min(first for first, _ in self.ranges.values())
-        most = max(end for _, end in self.ranges.values())
-        found = narrow(where, partitions=list(self.ranges), first=least, end=most)
+        least = min(first for first, _ in self._ranges.values())
+        most = max(end for _, end in self._ranges.values())
+        found = narrow(where, partitions=list(self._ranges), first=least, end=most)
         ranges = {
             number: (max(first, found.first), min(end, found.end))
-            for number, (first, end) in self.ranges.items()
+            for number, (first, end) in self._ranges.items()
             if number in found.partitions
         }
         return ranges if found.time_ms is None else self._not_before(found.time_ms, ranges)
