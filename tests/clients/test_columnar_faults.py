@@ -195,6 +195,20 @@ def test_following_sees_what_comes_and_partitions_that_are_added(broker: Broker)
     assert sorted(seen) == [(0, b"after"), (1, b"added")]
 
 
+def test_following_can_be_stopped_while_the_broker_is_away() -> None:
+    stop = threading.Event()
+    with Broker() as broker:
+        broker.create_topic("orders", 1)
+        broker.produce("orders", "before")
+        fresh = QUICK | {"metadata.max.age.ms": 50}
+        batches = iter(columnar.follow(broker.bootstrap, "orders", start="earliest", stop=stop, config=fresh))
+        assert next(batches)["value"].to_pylist() == [b"before"]
+    threading.Timer(0.5, stop.set).start()
+    began_s = time.monotonic()
+    assert list(batches) == []
+    assert time.monotonic() - began_s < 15  # Not until the patience of the client is at its end, after a minute.
+
+
 def test_offsets_deleted_before_and_meanwhile(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     columnar.write(broker.bootstrap, "orders", numbers(100), config=QUICK)

@@ -20,7 +20,7 @@ from headrace.columnar.schema import COLUMNS, schema_of
 from headrace.errors import ConfigError
 from headrace.ids import TopicName, TopicPartition
 from headrace.wire.cluster import Cluster
-from headrace.wire.errors import UnknownPartition
+from headrace.wire.errors import Unavailable, UnknownPartition
 from headrace.wire.offsets import EARLIEST, LATEST, list_offsets
 from headrace.wire.settings import ClientSettings, Config, client_settings
 
@@ -258,7 +258,10 @@ class Scan:
         cluster = self._cluster
         if isinstance(self._topics, Mapping) or cluster.metadata_age_s < cluster.settings.metadata_age_s_max:
             return
-        cluster.refresh()
+        try:
+            cluster.refresh(timeout_s=_LOOK_S)
+        except Unavailable:
+            return  # Whoever fetches waits for the cluster; we look again at our next turn.
         added = [place for place in self._find_places() if place not in self._positions]
         if added:
             ranges = [Range(place, offset, None) for place, offset in self._ask(dict.fromkeys(added, EARLIEST)).items()]
