@@ -17,7 +17,22 @@ function hash(message) {
 // As patient as the other clients are by default.
 const RETRY = { initialRetryTime: 100, maxRetryTime: 500, retries: 200, restartOnFailure: async () => true }
 
-async function start(config, positions) {
+// kafkajs gives its consumer up where no broker at all can be asked for the coordinator, though it would come back. An
+// application starts another one then.
+const GIVEN_UP = 'Failed to find group coordinator'
+
+async function startAnother(config, positions, member) {
+  for (;;) {
+    try {
+      return await start(config, positions, member)
+    } catch (error) {
+      say({ failed: 'member', error: String(error) })
+      await new Promise((resolve) => setTimeout(resolve, 500))
+    }
+  }
+}
+
+async function start(config, positions, member) {
   const kafka = new Kafka({
     brokers: [config.bootstrap],
     clientId: config.name,
@@ -39,7 +54,9 @@ async function start(config, positions) {
   consumer.on(consumer.events.REBALANCING, () => say({ owned: [] }))
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     say({ failed: 'member', error: String(payload.error) })
-    if (!payload.restart) process.exit(1)
+    if (payload.restart) return
+    if (payload.error.message !== GIVEN_UP) process.exit(1)
+    startAnother(config, positions, member)
   })
   await consumer.connect()
   await consumer.subscribe({ topics: [config.topic], fromBeginning: true })
@@ -54,7 +71,7 @@ async function start(config, positions) {
       positions.set(batch.partition, String(BigInt(batch.lastOffset()) + 1n))
     },
   })
-  return consumer
+  member.consumer = consumer
 }
 
 // kafkajs commits what it is told to, and returns a promise; "async" is not to wait for it before going on.
@@ -89,19 +106,19 @@ async function carryOut(consumer, config, positions, order) {
 
 async function main() {
   const positions = new Map()
+  const member = { consumer: null }
   let config = null
-  let consumer = null
   for await (const line of readline.createInterface({ input: process.stdin })) {
     if (config === null) {
       config = JSON.parse(line)
-      consumer = await start(config, positions)
+      await start(config, positions, member)
       continue
     }
     const order = JSON.parse(line)
     if (order.do === 'leave') break
-    await carryOut(consumer, config, positions, order)
+    await carryOut(member.consumer, config, positions, order)
   }
-  await consumer.disconnect()
+  await member.consumer.disconnect()
   process.exit(0)
 }
 
