@@ -12,9 +12,10 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.column_printing import Layout, print_by_columns
 from headrace.cli.connection import Connection, connected
 from headrace.cli.group_member import Assignor, print_as_member
-from headrace.cli.message_text import Encoding, Message, render_json, template_fields, template_renderer, unescape
+from headrace.cli.message_text import Encoding, parse_template, render_json, template_renderer, unescape
 from headrace.cli.moments import parse_moment
 from headrace.cli.output import AsJson
 from headrace.cli.reading import (
@@ -25,8 +26,9 @@ from headrace.cli.reading import (
     Latest,
     Printer,
     Start,
+    find_bounds,
     print_all,
-    read_directly,
+    read_between,
 )
 from headrace.cli.topic_facts import find_partitions, find_topics
 
@@ -99,9 +101,13 @@ def consume(
         if assignor is not None:
             raise typer.BadParameter("--assignor is for a --group")
         places = find_partitions(cluster, cluster.admin(), [(topic, partition) for topic in topics])
-        fields = Message._fields if as_json else template_fields(template)
+        bounds = find_bounds(cluster, cluster.admin(), places, begin)
         follow = follow or isinstance(begin, Latest)
-        with closing(read_directly(cluster, places, begin, follow=follow, fields=fields)) as brought:
+        if not follow and not as_json and encoding is Encoding.TEXT:
+            layout = Layout(parse_template(template), null=null.encode(), ending=unescape(delimiter))
+            if print_by_columns(cluster, bounds, layout, count=count):
+                return
+        with closing(read_between(cluster, bounds, follow=follow)) as brought:
             print_all(brought, printer)
         return
     if partition:

@@ -49,7 +49,8 @@ Render = Callable[[Message], bytes]
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 _FIELD: Final = re.compile(rb"%(.?)", re.DOTALL)
-_TEMPLATE_FIELDS: Final = {
+# What %k and the like stand for.
+TEMPLATE_FIELDS: Final = {
     b"k": "key",
     b"v": "value",
     b"o": "offset",
@@ -81,6 +82,26 @@ def unescape(text: str) -> bytes:
     return b"".join(parts)
 
 
+def parse_template(template: str) -> list[bytes | str]:
+    """What it is made of: text as bytes, and the names of fields."""
+    parts: list[bytes | str] = []
+    plain = unescape(template)
+    end = 0
+    for match in _FIELD.finditer(plain):
+        if match[1] != b"%" and match[1] not in TEMPLATE_FIELDS:
+            raise ConfigError(
+                f"unknown field {match[0].decode()!r} in {template!r}: %k %v %o %p %t %h %T and %% are known"
+            )
+        parts += [plain[end : match.start()], b"%" if match[1] == b"%" else TEMPLATE_FIELDS[match[1]]]
+        end = match.end()
+    parts.append(plain[end:])
+    return [part for part in parts if part]
+
+
+def _constant(text: bytes) -> Render:
+    return lambda message: text
+
+
 def template_renderer(template: str, *, encoding: Encoding, null: str = "") -> Render:
     """A function that fills %k %v %o %p %t %h %T in. It is made once and called for every message."""
     encode, nothing = _ENCODERS[encoding], null.encode()
@@ -96,42 +117,19 @@ def template_renderer(template: str, *, encoding: Encoding, null: str = "") -> R
             name.encode("utf-8", "surrogateescape") + b"=" + content(value) for name, value in message.headers
         )
 
-    fields: dict[bytes, Render] = {
-        b"k": lambda message: content(message.key),
-        b"v": lambda message: content(message.value),
-        b"o": lambda message: number(message.offset),
-        b"p": lambda message: number(message.partition),
-        b"t": lambda message: number(message.timestamp_ms),
-        b"h": headers,
-        b"T": lambda message: (message.topic or "").encode(),
-        b"%": lambda message: b"%",
+    fields: dict[str, Render] = {
+        "key": lambda message: content(message.key),
+        "value": lambda message: content(message.value),
+        "offset": lambda message: number(message.offset),
+        "partition": lambda message: number(message.partition),
+        "timestamp_ms": lambda message: number(message.timestamp_ms),
+        "headers": headers,
+        "topic": lambda message: (message.topic or "").encode(),
     }
-    plain = unescape(template)
-    parts: list[Render] = []
-
-    def add_constant(text: bytes) -> None:
-        if text:
-            parts.append(lambda message: text)
-
-    end = 0
-    for match in _FIELD.finditer(plain):
-        if match[1] not in fields:
-            raise ConfigError(
-                f"unknown field {match[0].decode()!r} in {template!r}: %k %v %o %p %t %h %T and %% are known"
-            )
-        add_constant(plain[end : match.start()])
-        parts.append(fields[match[1]])
-        end = match.end()
-    add_constant(plain[end:])
+    parts = [_constant(part) if isinstance(part, bytes) else fields[part] for part in parse_template(template)]
     if len(parts) == 1:
         return parts[0]
     return lambda message: b"".join([part(message) for part in parts])
-
-
-def template_fields(template: str) -> Sequence[str]:
-    """The fields of a message that a template shows."""
-    letters = {match[1] for match in _FIELD.finditer(unescape(template))}
-    return [field for letter, field in _TEMPLATE_FIELDS.items() if letter in letters]
 
 
 def message_fields(message: Message) -> dict[str, Any]:

@@ -6,12 +6,11 @@ one by one stays out of the client library.
 
 import sys
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 from headrace.cli.connection import FETCH_STEADILY, Connection
-from headrace.cli.fast_reading import Bounds, scan_messages
 from headrace.cli.message_text import Message, Render
 from headrace.cli.topic_facts import offsets
 from headrace.ids import TopicName, TopicPartition
@@ -53,6 +52,13 @@ class AtTime:
 Start = Earliest | Latest | AtOffset | BeforeEnd | AtTime
 
 
+class Bounds(NamedTuple):
+    """Where to begin in one partition, and where it ended when we looked."""
+
+    start: int
+    end: int
+
+
 def read_directly(
     cluster: Connection,
     places: Sequence[TopicPartition],
@@ -60,17 +66,20 @@ def read_directly(
     *,
     follow: bool,
     settings: Mapping[str, Any] | None = None,
-    fields: Collection[str] = Message._fields,
 ) -> Generator[list[Message], None, None]:
-    """What each poll brought, up to where the partitions ended when it was asked, or for ever.
+    """What each poll brought, up to where the partitions ended when it was asked, or for ever."""
+    bounds = find_bounds(cluster, cluster.admin(), places, begin)
+    yield from read_between(cluster, bounds, follow=follow, settings=settings)
 
-    `fields` are those of a message that anybody will look at. Much that has an end comes faster another way.
-    """
-    bounds = _bounds(cluster, cluster.admin(), places, begin)
+
+def read_between(
+    cluster: Connection,
+    bounds: Mapping[TopicPartition, Bounds],
+    *,
+    follow: bool,
+    settings: Mapping[str, Any] | None = None,
+) -> Generator[list[Message], None, None]:
     ends = None if follow else _ends(bounds)
-    if ends and not settings and (scanned := scan_messages(cluster, bounds, fields)) is not None:
-        yield from scanned
-        return
     consumer = cluster.consumer(
         {
             "group.id": "headrace-consume",  # The library wants a name; nothing is ever committed under it.
@@ -88,7 +97,7 @@ def read_directly(
         consumer.close()
 
 
-def _bounds(
+def find_bounds(
     cluster: Connection, admin: "AdminClient", places: Sequence[TopicPartition], begin: Start
 ) -> dict[TopicPartition, Bounds]:
     """A start that is no longer, or not yet, in the log moves to the nearest that is."""

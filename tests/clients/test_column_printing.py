@@ -1,11 +1,12 @@
-"""`headrace consume` by way of Arrow prints what it prints without."""
+"""`headrace consume` prints the same, whether by columns or message by message."""
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from headrace import columnar
-from headrace.cli import fast_reading
+from headrace.cli import column_printing
 from headrace.testing import Broker
 from tests.clients.command_line import Headrace
 from tests.clients.exported import BEGAN_MS, strange_rows
@@ -24,7 +25,9 @@ def broker() -> Iterator[Broker]:
     "arguments",
     [
         (),
-        ("--format", "%T %p %o %t %k %v", "--encoding", "hex", "--null", "-"),
+        ("--format", "%T %p %o %t %k %v", "--null", "(none)"),
+        ("--format", "%k %v", "--encoding", "hex"),
+        ("--format", "constant"),
         ("--format", "%p", "--partition", "1"),
         ("--from", "-7", "--format", "%p %o"),
         ("--from", "20", "--format", "%p %o %k"),
@@ -35,24 +38,25 @@ def broker() -> Iterator[Broker]:
 )
 def test_the_same_is_printed(broker: Broker, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
     headrace = Headrace(broker.bootstrap)
-    taken = []
+    renders = []
+    render = column_printing.render
 
-    def scan(*given: object) -> object:
-        taken.append(made := scan_messages(*given))  # type: ignore[arg-type]
-        return made
+    def watched(batch: pa.RecordBatch, layout: column_printing.Layout) -> memoryview:
+        renders.append(batch.num_rows)
+        return render(batch, layout)
 
-    scan_messages = fast_reading.scan_messages
-    monkeypatch.setattr("headrace.cli.reading.scan_messages", scan)
-    printed = headrace("consume", "one", "two", "--delimiter", "~\n", *arguments).stdout_bytes
-    monkeypatch.setattr(fast_reading, "_WORTHWHILE_MESSAGES", 0)
-    fast = headrace("consume", "one", "two", "--delimiter", "~\n", *arguments).stdout_bytes
+    monkeypatch.setattr(column_printing, "render", watched)
+    printed = headrace("consume", "one", "two", "--delimiter", "~\\n", *arguments).stdout_bytes
+    assert not renders
+    monkeypatch.setattr(column_printing, "_WORTHWHILE_MESSAGES", 0)
+    fast = headrace("consume", "one", "two", "--delimiter", "~\\n", *arguments).stdout_bytes
     assert sorted(fast.split(b"~\n")) == sorted(printed.split(b"~\n"))
-    shows_headers = "--json" in arguments or "%h" in arguments
-    assert [one is not None for one in taken] == [False, not shows_headers]
+    is_plain = not {"--json", "%h", "--encoding", "constant"} & set(arguments)
+    assert bool(renders) == is_plain
 
 
 def test_a_count_ends_it(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_reading, "_WORTHWHILE_MESSAGES", 0)
+    monkeypatch.setattr(column_printing, "_WORTHWHILE_MESSAGES", 0)
     printed = Headrace(broker.bootstrap)("consume", "one", "--format", "%o", "-n", "5", "-p", "0").stdout
     assert printed.split() == ["0", "1", "2", "3", "4"]
 
@@ -61,7 +65,7 @@ def test_a_count_ends_it(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_only_the_client_library_understands_is_left_to_it(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
-    monkeypatch.setattr(fast_reading, "_WORTHWHILE_MESSAGES", 0)
-    monkeypatch.setattr(fast_reading, "_messages", lambda scan: pytest.fail("by way of Arrow"))
+    monkeypatch.setattr(column_printing, "_WORTHWHILE_MESSAGES", 0)
+    monkeypatch.setattr(column_printing, "render", lambda *_: pytest.fail("by columns"))
     printed = Headrace(broker.bootstrap)("consume", "one", "--format", "%o", "-p", "0", "-X", setting).stdout
     assert len(printed.split()) > 100
