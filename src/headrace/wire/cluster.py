@@ -103,12 +103,17 @@ class Cluster:
         with self._state:
             self._wanted.update(topics)
         patience = self.patience(timeout_s)
-        with self._refreshing:
+        # Whoever asks already may have more patience than we.
+        if not self._refreshing.acquire(timeout=patience.left_s):
+            raise Unavailable(f"nobody at {self} has answered yet")
+        try:
             if than is not None and self._metadata is not than:
                 return self._metadata
             with self._state:
                 asked = [{"name": name} for name in sorted(self._wanted)]
             return self._learn(asked, patience)
+        finally:
+            self._refreshing.release()
 
     def all_topics(self, *, timeout_s: float | None = None) -> Mapping[str, Topic]:
         """Every topic that this user may see."""
@@ -146,10 +151,14 @@ class Cluster:
             found = partitions[partition]
             if found.leader_id in self._metadata.brokers:
                 return Leader(found.leader_id, found.leader_epoch)
+            code = found.error or ErrorCode.LEADER_NOT_AVAILABLE
+            trouble = refusal(code, f"partition {partition} of topic {topic!r}")
             if not patience.pause():
-                code = found.error or ErrorCode.LEADER_NOT_AVAILABLE
-                raise refusal(code, f"partition {partition} of topic {topic!r}")
-            self.refresh([topic], than=seen, timeout_s=patience.left_s)
+                raise trouble
+            try:
+                self.refresh([topic], than=seen, timeout_s=patience.left_s)
+            except Unavailable as error:  # Our time ended just there; why we asked tells more.
+                raise trouble from error
 
     # --- Who to ask --------------------------------------------------------------------------------------------
 
