@@ -83,7 +83,7 @@ def follow(
 ) -> pa.RecordBatchReader:
     """The records from `start` on, and then each as it comes, without end, partitions that are added included.
 
-    Once `stop` is set, the reader ends within a second.
+    Once `stop` is set, the reader ends at its next look, which it takes twice a second.
     """
     scan = Scan(
         bootstrap,
