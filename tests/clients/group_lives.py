@@ -75,7 +75,9 @@ class LiveGroup:
         instance: str | None = None,
         session_ms: int = SESSION_MS,
         commits: str = "each",
+        starts_again: bool = False,
     ) -> MemberProcess:
+        """`starts_again` lets it be started anew where its library gives up, for a broker that is away for long."""
         config: dict[str, Any] = {
             "bootstrap": self.bootstrap,
             "group": self.name,
@@ -85,6 +87,7 @@ class LiveGroup:
             "session_ms": session_ms,
             "heartbeat_ms": HEARTBEAT_MS,
             "commits": commits,
+            "starts_again": starts_again,
         }
         member = MemberProcess(name, client.command(), config)
         self.members[name] = member
@@ -375,7 +378,7 @@ def broker_restart(
         session_ms = PATIENT_SESSION_MS if unnoticed else 2 * SESSION_MS
         for group, client, assignor in groups:
             for member in "ab":
-                group.join(member, client, assignor=assignor, session_ms=session_ms)
+                group.join(member, client, assignor=assignor, session_ms=session_ms, starts_again=not unnoticed)
         for group, _, _ in groups:
             group.write()
             group.wait_settled()

@@ -3,10 +3,12 @@
 Lines of JSON go in and out, the same for every client in every language, so that one scenario can be played by any of
 them. The first line in says who the member is:
 
-    {"bootstrap", "group", "topic", "name", "assignor", "instance", "session_ms", "heartbeat_ms", "commits"}
+    {"bootstrap", "group", "topic", "name", "assignor", "instance", "session_ms", "heartbeat_ms", "commits",
+     "starts_again"}
 
 `name` is its client id, `instance` null or the id of a static member. `commits` is "each" (what was delivered is
-committed, and waited for, after every poll and before partitions are given up) or "told" (only when told). Then come
+committed, and waited for, after every poll and before partitions are given up) or "told" (only when told).
+`starts_again` is whether it may begin anew where its library gives up for good. Then come
 orders, `{"do": ...}`: `commit`, `commit async`, `seek` (`partition`, `offset`), `pause` and `resume` (`partition`),
 `leave`. The end of the input is an order to leave, too.
 

@@ -55,7 +55,7 @@ async function start(config, positions, member) {
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     say({ failed: 'member', error: String(payload.error) })
     if (payload.restart) return
-    if (payload.error.message !== GIVEN_UP) process.exit(1)
+    if (!config.starts_again || payload.error.message !== GIVEN_UP) process.exit(1)
     startAnother(config, positions, member)
   })
   await consumer.connect()
