@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -28,6 +29,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench import process_tree, report
+from bench.company import company
 from bench.errors import LoadError
 from bench.host import host_facts
 from bench.journal import Journal
@@ -106,19 +108,21 @@ class Run:
         self.readings += calmest(attempts)
 
     def _run_block(self, rows: Sequence[Scenario], system: str, repeat: int, warm: WarmMemory) -> list[Reading]:
-        loads = [*self._warm_up_of(rows), *(row.load for row in rows)]
+        is_start = rows[0].block == "start"  # Of a broker that has met nobody yet.
+        warm_up = () if is_start else WARM_UP
+        loads = [*warm_up, *(row.load for row in rows)]
         written_bytes = sum(load.written_bytes(self.scale) for load in loads)
         if shutil.disk_usage(self.directory).free < written_bytes + _DISK_MARGIN_BYTES:
             raise LoadError(f"needs {written_bytes / 1e9:.1f} GB of disk and some to spare")
         warm.fill(written_bytes + _MEMORY_MARGIN_BYTES)
         with warm.feeding(), fresh_broker(system, under=self.directory) as broker:
             site = Site(broker, self.scale, broker.start(), self.saturation_per_s())
-            for load in self._warm_up_of(rows):
-                load.run(site)
-            return [Reading(row=row.name, system=system, repeat=repeat, values=measure(row.load, site)) for row in rows]
-
-    def _warm_up_of(self, rows: Sequence[Scenario]) -> tuple[Load, ...]:
-        return () if rows[0].block == "start" else WARM_UP
+            with nullcontext() if is_start else company(broker.bootstrap, metrics_url=broker.metrics_url):
+                for load in warm_up:
+                    load.run(site)
+                return [
+                    Reading(row=row.name, system=system, repeat=repeat, values=measure(row.load, site)) for row in rows
+                ]
 
 
 def _suffices(attempts: Sequence[Reading], names: Sequence[str], *, attempts_max: int) -> bool:

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 from bench import probe, process_tree
 from headrace.testing.node_process import NodeProcess
+from headrace.testing.ports import lasting_ports
 from tests.oracle.kafka import BROKER_JVM_OPTIONS, KAFKA_VERSION, ApacheKafka
 
 HEADRACE: Final = "headrace"
@@ -31,6 +32,11 @@ class Broker(Protocol):
 
     @property
     def bootstrap(self) -> str: ...
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where it tells its metrics over HTTP, if it does."""
+        ...
 
     def start(self, *, answer_from: str | None = None) -> float:
         """Seconds from exec to the first answer; with a topic, to the first of its records."""
@@ -48,8 +54,9 @@ class Broker(Protocol):
 class HeadraceBroker:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._http = f"127.0.0.1:{lasting_ports(1)[0]}"
         # With everything switched on.
-        self._node = NodeProcess(directory / "data", settings={"http.listen": "127.0.0.1:0"})
+        self._node = NodeProcess(directory / "data", settings={"http.listen": self._http})
 
     @property
     def pid(self) -> int:
@@ -58,6 +65,10 @@ class HeadraceBroker:
     @property
     def bootstrap(self) -> str:
         return self._node.bootstrap
+
+    @property
+    def metrics_url(self) -> str | None:
+        return f"http://{self._http}/metrics"
 
     def start(self, *, answer_from: str | None = None) -> float:
         self._node.start()
@@ -82,6 +93,10 @@ class KafkaBroker:
     @property
     def bootstrap(self) -> str:
         return self._kafka.bootstrap
+
+    @property
+    def metrics_url(self) -> str | None:
+        return None
 
     def start(self, *, answer_from: str | None = None) -> float:
         self._kafka.start()
