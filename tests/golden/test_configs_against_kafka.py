@@ -21,9 +21,9 @@ _OURS_AT_THE_BROKER = {
     "http.listen",
     "memory.budget.bytes",
 }
-# Kafka listens on every interface and keeps its data where reboots delete it; its node.id has no default; and for
-# compaction it takes more memory than all of a node does here.
-_OTHER_DEFAULTS = {"listeners", "log.cleaner.dedupe.buffer.size", "log.dir", "node.id"}
+# Kafka listens on every interface and keeps its data where reboots delete it; its node.id has no default; for
+# compaction it takes more memory than all of a node does here; and it is woken more often for each answer.
+_OTHER_DEFAULTS = {"listeners", "log.cleaner.dedupe.buffer.size", "log.dir", "node.id", "socket.send.buffer.bytes"}
 # Dynamic in Kafka. A node reads them once, and refuses to have them changed rather than ignore it.
 _READ_ONCE = {"listener.security.protocol.map", "max.connections.per.ip.overrides"}
 

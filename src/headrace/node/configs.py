@@ -869,6 +869,13 @@ class BrokerConfig(Settings):
     socket_request_max_bytes: int = _setting(
         "socket.request.max.bytes", INT, 100 * MIB, "The largest request accepted.", check=at_least(1)
     )
+    socket_send_buffer_bytes: int = _setting(
+        "socket.send.buffer.bytes",
+        INT,
+        MIB // 4,
+        "What the kernel is asked to hold of answers that a client has yet to take; -1 leaves it to the kernel.",
+        check=at_least(-1),
+    )
     unclean_leader_election_enable: bool = _setting(
         "unclean.leader.election.enable",
         BOOLEAN,

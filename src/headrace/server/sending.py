@@ -181,7 +181,7 @@ class Outbox:
             self._out.popleft()
         else:
             self._out[0] = (file, position + sent, size - sent)
-        return sent
+        return sent if sent == chunk else -1
 
     def _on_warm(self) -> None:
         self._is_warming = False
