@@ -368,6 +368,7 @@ def test_what_a_killed_reader_printed_last_comes_again_and_nothing_is_missing(
 def test_two_readers_share_the_topic(headrace: Headrace, group: str, topic: str) -> None:
     words = ("consume", topic, "--group", group, "--follow", "--format", "%p")
     with command(headrace.bootstrap, *words) as one, command(headrace.bootstrap, *words) as two:
+
         def is_shared() -> bool:
             (described,) = headrace.json("groups", "describe", group)
             return described["state"] == "Stable" and len(described["members"]) == 2

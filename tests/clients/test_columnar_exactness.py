@@ -80,9 +80,7 @@ def test_records_of_every_client_are_read_as_confluent_kafka_reads_them(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_that_we_write_are_read_by_every_client(
-    codec: Any, shared_node: NodeProcess, topic_name: str
-) -> None:
+def test_records_that_we_write_are_read_by_every_client(codec: Any, shared_node: NodeProcess, topic_name: str) -> None:
     """In many small batches; in large ones they come above."""
     bootstrap = shared_node.bootstrap
     sent = awkward(300, seed=30 + CODECS.index(codec), nulls=True)

@@ -21,6 +21,16 @@ def recipe(title: str) -> str:
     return found[1]
 
 
+@pytest.mark.parametrize("title", ["A topic as a data frame, in two lines.", "With polars."])
+def test_a_topic_as_a_data_frame(title: str) -> None:
+    names: dict[str, Any] = {"columnar": columnar}
+    with Broker() as broker:
+        broker.create_topic("clicks", 1)
+        broker.produce("clicks", "/start.html")
+        exec(recipe(title).replace("localhost:9092", broker.bootstrap), names)
+    assert list(names["frame"]["value"]) == [b"/start.html"]
+
+
 def test_a_parquet_file_as_a_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     pyarrow.parquet.write_table(pa.table({"customer": ["ada", "ben"], "body": ["3 figs", "1 pear"]}), "orders.parquet")

@@ -85,9 +85,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_kill_at_every_step(
-    headrace: Headrace, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_at_every_step(headrace: Headrace, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed before, and after, each thing that it does to the disk: at the first, and then at the second, ..."""
     out = tmp_path / f"out{suffix}"
     arguments = ("export", "strange", out, "--group-bytes", "10000", "--overwrite")

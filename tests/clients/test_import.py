@@ -81,9 +81,7 @@ ANY = pa.table(
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
-def test_any_other_table_is_an_object_for_each_row(
-    headrace: Headrace, topic: str, tmp_path: Path, suffix: str
-) -> None:
+def test_any_other_table_is_an_object_for_each_row(headrace: Headrace, topic: str, tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"any{suffix}"
     if suffix == ".parquet":
         pq.write_table(ANY, file)

@@ -19,9 +19,7 @@ SCRIPTS = {
 class Shell:
     """Runs a line, and gives back what it printed."""
 
-    def __init__(
-        self, bootstrap: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def __init__(self, bootstrap: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self._bootstrap, self._capsys, self._monkeypatch = bootstrap, capsys, monkeypatch
         self.err = ""
 

@@ -105,7 +105,7 @@ def test_bounds_that_are_given_read_only_their_range(headrace: Headrace) -> None
         ('"offset" = 1999 and partition = 0', 1, 0.05),
         (f"timestamp >= make_timestamptz({(BEGAN_MS + 7_600_000) * 1000})", 400, 0.15),
         (f"epoch_ms(timestamp) >= {BEGAN_MS + 7_600_000}", 400, 1.1),  # Right, though it cannot be looked through.
-        ("partition = 3 or \"offset\" < 10", ROWS // 4 + 30, 1.1),
+        ('partition = 3 or "offset" < 10', ROWS // 4 + 30, 1.1),
         ("partition = 9", 0, 0.01),
         ('partition = 1 and "offset" > 5000', 0, 0.01),
     ],

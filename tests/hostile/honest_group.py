@@ -36,7 +36,7 @@ _NOT_YET: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
 # Version 0 of a consumer's subscription to no topic, and an assignment of nothing.
-SUBSCRIPTION: Final = bytes.fromhex("0000" "00000000" "ffffffff")
+SUBSCRIPTION: Final = bytes.fromhex("000000000000ffffffff")
 
 
 def join_request(group: str, member_id: str = "", **more: object) -> Value:

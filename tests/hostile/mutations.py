@@ -62,7 +62,7 @@ def _group_request(key: int, version: int) -> Value:
         "rebalance_timeout_ms": 6_000,
         "member_id": "",
         "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": bytes.fromhex("0000" "00000001" "0001" "61" "ffffffff")}],
+        "protocols": [{"name": "range", "metadata": bytes.fromhex("000000000001000161ffffffff")}],
     }
     samples: dict[int, Value] = {
         8: {"group_id": "mutant", "topics": [place]},

@@ -18,9 +18,7 @@ _ALL_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 OTHER_CLIENTS: dict[str, GroupClient] = {
     client.name: client
     for client in (
-        GroupClient(
-            "java", partial(java_program, "Member"), assignors=_ALL_ASSIGNORS, static="cooperative-sticky"
-        ),
+        GroupClient("java", partial(java_program, "Member"), assignors=_ALL_ASSIGNORS, static="cooperative-sticky"),
         # A cooperative member that comes back has the group rebalance, its eager sticky assignor moves more than it
         # must, and a member whose heartbeat fails joins again: on Apache Kafka as well.
         GroupClient(

@@ -130,9 +130,7 @@ def check_every_bound(broker: ApacheKafka, topic: str, everything: list[Row], *,
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_interleaved_transactions_are_read_as_java_reads_them(
-    broker: ApacheKafka, topic_name: str, codec: str
-) -> None:
+def test_interleaved_transactions_are_read_as_java_reads_them(broker: ApacheKafka, topic_name: str, codec: str) -> None:
     create(broker, topic_name, {})
     writing = Writing(broker.bootstrap, topic_name, codec=codec)
     writing.begin("a", "b")

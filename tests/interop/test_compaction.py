@@ -91,9 +91,7 @@ def update(broker: RunningBroker, topic: str, last: Log, *, codec: str, seed: in
             if number >= count // 2 + KEYS:
                 continue
             value = None
-        producer.produce(
-            topic, value, b"key-%d" % key, partition=0, on_delivery=delivered, timestamp=stamp + number
-        )
+        producer.produce(topic, value, b"key-%d" % key, partition=0, on_delivery=delivered, timestamp=stamp + number)
         producer.poll(0)
     assert producer.flush(60) == 0
 
@@ -266,9 +264,7 @@ def away(apache: ApacheKafka, end: str) -> Iterator[None]:
 def set_configs(admin: AdminClient, topic: str) -> None:
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in CONFIG.items()
-    ]
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in CONFIG.items()]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     admin.incremental_alter_configs([resource])[resource].result(30)
 

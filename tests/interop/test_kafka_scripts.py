@@ -373,9 +373,7 @@ def test_settings_are_changed(tools: Tools, topic: str) -> None:
 # --- The consoles ------------------------------------------------------------------------------------------------
 
 LINES = "h1:a,h2:b\tkey\tvalue\nh1:NULL\tNULL\tNULL\nx:1\t\t\n"
-READING = (
-    *("--property", "parse.key=true", "--property", "parse.headers=true", "--property", "null.marker=NULL"),
-)
+READING = (*("--property", "parse.key=true", "--property", "parse.headers=true", "--property", "null.marker=NULL"),)
 PRINTING = (
     *("--property", "print.key=true", "--property", "print.headers=true", "--property", "print.partition=true"),
     *("--property", "print.offset=true", "--property", "null.literal=<null>"),

@@ -80,9 +80,7 @@ class Proxy:
                 broker.sendall(data)
         self._break(pair)
 
-    def _pump_answers(
-        self, pair: tuple[socket.socket, socket.socket], requests: "_Requests", left: int | None
-    ) -> None:
+    def _pump_answers(self, pair: tuple[socket.socket, socket.socket], requests: "_Requests", left: int | None) -> None:
         client, broker = pair
         with suppress(OSError):
             while data := broker.recv(_CHUNK_BYTES):

@@ -27,7 +27,7 @@ HEARTBEAT_S: Final = 3.0
 SETTLE_S_MAX: Final = 120.0
 _AGAIN_S: Final = 0.1
 _LOOK_S: Final = 0.02
-_SUBSCRIPTION: Final = bytes.fromhex("0000" "00000001" "0005") + b"crowd" + bytes.fromhex("ffffffff")
+_SUBSCRIPTION: Final = bytes.fromhex("0000000000010005") + b"crowd" + bytes.fromhex("ffffffff")
 _ABSENT: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

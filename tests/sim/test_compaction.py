@@ -1,6 +1,6 @@
 """A compacted topic through every disaster: seeds, and bugs planted into the real code that they must find.
 
-    python -m headrace.sim.compacted 4711    runs a seed and says what happened
+python -m headrace.sim.compacted 4711    runs a seed and says what happened
 """
 
 from collections.abc import Callable

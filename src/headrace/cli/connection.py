@@ -79,6 +79,13 @@ class Connection:
 
         return client_settings(config=self.settings)
 
+    def columnar_settings(self) -> "ClientSettings":
+        """The same for a command that uses nothing else, and says so of settings that it has no use for."""
+        settings = self.wire_settings()
+        if settings.not_in_force:
+            note(f"not used here: {', '.join(settings.not_in_force)}")
+        return settings
+
     def cluster_metadata(
         self, client: "AdminClient | Producer | Consumer", topic: str | None = None
     ) -> "ClusterMetadata":

@@ -30,9 +30,7 @@ def export(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.", show_default=False)],
     out: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE", help="Where to: .parquet, .csv, .jsonl, .arrow or .arrows.", show_default=False
-        ),
+        typer.Argument(metavar="FILE", help="Where to: .parquet, .csv, .jsonl, .arrow or .arrows.", show_default=False),
     ],
     kind: Annotated[Kind | None, typer.Option("--format", help="Where the name of the file does not tell.")] = None,
     start: StartText = "earliest",
@@ -88,7 +86,7 @@ def export(
     began_s = time.monotonic()
     with _bar(topic) as tell:
         work = Export(
-            settings=cluster.wire_settings(),
+            settings=cluster.columnar_settings(),
             asked=asked,
             out=out,
             group_bytes=group_bytes,

@@ -104,9 +104,7 @@ def _why_not_deleted(cluster: Connection, admin: "AdminClient", group: str, refu
     return refusal
 
 
-def forget_offsets(
-    cluster: Connection, group: str, scopes: Sequence[TopicScope]
-) -> dict[TopicPartition, ErrorCode]:
+def forget_offsets(cluster: Connection, group: str, scopes: Sequence[TopicScope]) -> dict[TopicPartition, ErrorCode]:
     """What the coordinator said about each partition. librdkafka's Python face has no OffsetDelete."""
     admin = cluster.admin()
     described = find_groups(cluster, admin, [group])[group]

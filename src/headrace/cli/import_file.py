@@ -61,6 +61,8 @@ def import_file(
 ) -> None:
     """Write a file of rows to a topic. Run again after an interruption, it goes on where it was."""
     format_ = kind_of(file, kind)
+    if is_text and format_ is not Kind.CSV:
+        raise typer.BadParameter(f"--text is for CSV: columns of {format_.value} have their types")
     require("pyarrow", extra="arrow")
     from headrace.cli.tables.loading import TableFile, Wanted
     from headrace.columnar import Writer
@@ -69,7 +71,7 @@ def import_file(
 
     beside = state or file.with_name(f"{file.name}.{topic}.import.json")
     wanted = Wanted(value=value, key=key, keep_partitions=keep_partitions, is_text=is_text)
-    settings = cluster.wire_settings()
+    settings = cluster.columnar_settings()
     with Cluster(settings) as known:
         topic_id = topic_id_text(known.topic(topic, timeout_s=cluster.timeout_s).topic_id)
     looked = file.stat()

@@ -39,7 +39,7 @@ def sql(
     query: Annotated[
         str,
         typer.Argument(
-            metavar="QUERY", help="select ... from topic; names with dots or dashes in \"quotes\".", show_default=False
+            metavar="QUERY", help='select ... from topic; names with dots or dashes in "quotes".', show_default=False
         ),
     ],
     start: StartText = "earliest",
@@ -66,7 +66,7 @@ def sql(
     from headrace.cli.tables.topic_dataset import TopicDataset
     from headrace.wire.cluster import Cluster
 
-    settings = cluster.wire_settings()
+    settings = cluster.columnar_settings()
     # Without its habit of taking variables of Python's, which would be ours, for tables.
     with duckdb.connect(config={"python_enable_replacements": "false"}) as db:
         datasets: list[TopicDataset] = []

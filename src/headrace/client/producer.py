@@ -6,7 +6,8 @@ nothing as written that the cluster has not acknowledged.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -71,7 +72,8 @@ class Producer:
         self._counts: dict[str, tuple[int, float]] = {}  # Partitions of a topic, and when that was learnt.
         self._failed: list[Receipt] = []
         self._failed_more = 0  # Beyond those that are kept.
-        self._state = threading.Lock()
+        self._state = threading.Condition()
+        self._senders = 0  # How many are in `send`: whoever closes waits for what they still hand over.
         self._is_closed = False
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headrace-producer", daemon=True)
@@ -82,16 +84,15 @@ class Producer:
 
         A set is no transaction: each of its messages is written or not, and the receipt knows which.
         """
-        if self._is_closed:
-            raise ClientError("the producer is closed")
         messages = messages_of(message_set)
-        partitions = [self._partition(topic, message) for message in messages]
-        receipt = Receipt(topic, len(messages))
-        for number, (message, where) in enumerate(zip(messages, partitions, strict=True)):
-            try:
-                self._produce(topic, message, where, partial(self._answered, receipt, number))
-            except KafkaException as error:
-                self._note_failure(receipt, number, error.args[0])
+        with self._sending():
+            partitions = [self._partition(topic, message) for message in messages]
+            receipt = Receipt(topic, len(messages))
+            for number, (message, where) in enumerate(zip(messages, partitions, strict=True)):
+                try:
+                    self._produce(topic, message, where, partial(self._answered, receipt, number))
+                except KafkaException as error:
+                    self._note_failure(receipt, number, error.args[0])
         return receipt
 
     def flush(self, timeout_s: float | None = None) -> None:
@@ -108,6 +109,7 @@ class Producer:
             if self._is_closed:
                 return
             self._is_closed = True
+            self._state.wait_for(lambda: not self._senders, timeout_s)
         try:
             if self._raw.flush(-1 if timeout_s is None else timeout_s):
                 self._raw.purge()
@@ -124,6 +126,19 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @contextmanager
+    def _sending(self) -> Iterator[None]:
+        with self._state:
+            if self._is_closed:
+                raise ClientError("the producer is closed")
+            self._senders += 1
+        try:
+            yield
+        finally:
+            with self._state:
+                self._senders -= 1
+                self._state.notify_all()
 
     def _produce(
         self, topic: str, message: Message, where: int, answered: Callable[[KafkaError | None, RawMessage], None]
@@ -188,13 +203,23 @@ class Producer:
         receipt.note_failure(number, f"{error.str()} ({error.name()})")
 
     def _raise_unseen(self) -> None:
+        """For the first; the others are raised next time, and counted now, as there may be no next time."""
         with self._state:
-            failed, self._failed = self._failed, []
-            more, self._failed_more = self._failed_more, 0
-        for receipt in failed:
-            if receipt.done() and not receipt.is_looked_at:
-                receipt.result()
-        if more:
+            unseen = [receipt for receipt in self._failed if not receipt.is_looked_at]
+            first = next((receipt for receipt in unseen if receipt.done()), None)
+            self._failed = [receipt for receipt in unseen if receipt is not first]
+            others = len(self._failed)
+            more = 0
+            if first is None:
+                more, self._failed_more = self._failed_more, 0
+        if first is not None:
+            try:
+                first.result()
+            except ClientError as failure:
+                if others:
+                    failure.add_note(f"Nor were messages of {others} other sets.")
+                raise
+        elif more:
             raise ClientError(f"{more} further messages were not acknowledged")
 
     def _run(self) -> None:

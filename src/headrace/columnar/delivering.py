@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from headrace.columnar.encoding import EncodedBatch, stamp
-from headrace.errors import ErrorCode, HeadraceError
+from headrace.errors import ErrorCode, HeadraceError, ProtocolError
 from headrace.ids import ZERO_TOPIC_ID, TopicName, TopicPartition
 from headrace.protocol.batch import sequence_after
 from headrace.protocol.messages.init_producer_id import API as INIT_PRODUCER_ID
@@ -77,9 +77,7 @@ class Delivered(NamedTuple):
 class Delivery:
     """Fill it from one thread."""
 
-    def __init__(
-        self, cluster: Cluster, topic: str, *, acks: int, idempotent: bool, memory_bytes: int
-    ) -> None:
+    def __init__(self, cluster: Cluster, topic: str, *, acks: int, idempotent: bool, memory_bytes: int) -> None:
         self._cluster = cluster
         self._topic = topic
         self._acks = acks
@@ -96,10 +94,13 @@ class Delivery:
     # --- For whoever writes --------------------------------------------------------------------------------------
 
     def put(self, partition: int, batches: Iterable[EncodedBatch]) -> None:
-        target = self._targets.get(partition) or self._add_target(partition)
+        with self._changed:
+            target = self._targets.get(partition)
+        if target is None:
+            target = self._add_target(partition)
         for batch in batches:
             with self._changed:
-                while self._failure is None and not self._has_room(len(batch.data)):
+                while not self._is_over and not self._has_room(len(batch.data)):
                     self._changed.wait()
                 self._raise_failure()
                 target.waiting.append(batch)
@@ -109,7 +110,7 @@ class Delivery:
     def drain(self) -> None:
         """Wait until everything is acknowledged."""
         with self._changed:
-            self._changed.wait_for(lambda: self._failure is not None or not self._queued_bytes)
+            self._changed.wait_for(lambda: self._is_over or not self._queued_bytes)
             self._raise_failure()
 
     def close(self) -> None:
@@ -129,14 +130,21 @@ class Delivery:
     @property
     def unacknowledged(self) -> int:
         """Records that were sent with acks=0."""
-        return sum(target.unacknowledged for target in self._targets.values())
+        with self._changed:
+            return sum(target.unacknowledged for target in self._targets.values())
 
     def _has_room(self, size: int) -> bool:
         return not self._queued_bytes or self._queued_bytes + size <= self._memory_bytes
 
+    @property
+    def _is_over(self) -> bool:
+        return self._closed or self._failure is not None
+
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+        if self._closed:
+            raise HeadraceError(f"writing to topic {self._topic!r} was closed")
 
     def _add_target(self, partition: int) -> _Target:
         leader = self._cluster.leader(self._topic, partition)
@@ -168,7 +176,7 @@ class Delivery:
     def _next_targets(self, node_id: int) -> list[_Target] | None:
         """Partitions that this broker leads and that have something to send, as many as fit into a request."""
         with self._changed:
-            while not self._closed and self._failure is None:
+            while not self._is_over:
                 chosen: list[_Target] = []
                 size = 0
                 for target in self._targets.values():
@@ -224,6 +232,8 @@ class Delivery:
         hopeless: list[HeadraceError] = []
         by_partition = {target.partition: target for target in targets}
         for part in (part for each in answer["responses"] for part in each["partition_responses"]):
+            if part["index"] not in by_partition:
+                raise ProtocolError(f"partition {part['index']} of {self._topic!r} was answered and not asked for")
             target = by_partition.pop(part["index"])
             code = part["error_code"]
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):

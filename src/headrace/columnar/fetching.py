@@ -6,11 +6,14 @@ move between threads as their leaders do. Order is kept within a partition, and 
 
 Rules:
 
-- What is queued and under way stays below `memory_bytes`, except that one answer is always allowed.
+- What is queued and under way stays below `memory_bytes`, except that one answer is always allowed, and each thread
+  holds what it has just opened until there is room for it.
 - A failure that may pass is tried again, without a record lost or repeated, for as long as the settings allow a request
   without an answer; any other is raised by the iterator, after everything that was fetched before it.
 - A bounded partition ends at its end even where the last offsets hold no records (markers of transactions, or what
-  compaction left): a broker that has nothing up to there, asked for this partition alone, says so.
+  compaction left): a broker that has nothing up to there, asked for this partition alone, says so. One whose log is
+  shorter than the end that was settled has lost records, unless it catches up in time.
+- Nothing is fetched before somebody asks.
 """
 
 import threading
@@ -113,6 +116,7 @@ class Prefetch:
         self._used_bytes = 0
         self._buffers: list[bytearray] = []
         self._failure: BaseException | None = None
+        self._is_begun = False
         self._closed = False
         self.add(ranges)
 
@@ -130,28 +134,29 @@ class Prefetch:
             self._sources |= {source.place: source for source in made}
             self._employ(made)
 
-    def __iter__(self) -> Iterator[Fetched]:
-        while (taken := self._take(timeout_s=None)) is not None:
-            yield from taken
-
     def poll(self, timeout_s: float) -> Iterator[Fetched] | None:
         """What is there within this time: one or nothing. None where there will never be more."""
-        return self._take(timeout_s=timeout_s)
-
-    def close(self) -> None:
         with self._changed:
-            self._closed = True
-            self._queue.clear()
-            self._changed.notify_all()
-
-    def _take(self, *, timeout_s: float | None) -> Iterator[Fetched] | None:
-        with self._changed:
+            if not self._is_begun:
+                self._is_begun = True
+                self._employ(self._sources.values())
             self._changed.wait_for(lambda: self._queue or self._is_over, timeout_s)
             if self._queue:
                 return self._lend(*self._queue.popleft())
             if self._failure is not None:
                 raise self._failure
             return None if self._is_over else iter(())
+
+    @property
+    def memory_used_bytes(self) -> int:
+        with self._changed:
+            return self._used_bytes
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._queue.clear()
+            self._changed.notify_all()
 
     def _lend(self, fetched: Fetched, size: int, lent: "_Lent") -> Iterator[Fetched]:
         """Its memory is taken to be in use until the reader asks for the next."""
@@ -172,7 +177,7 @@ class Prefetch:
     def _employ(self, sources: Iterable[_Source]) -> None:
         """A thread for each of their leaders; those at work find them by themselves."""
         for node_id in {source.leader_id for source in sources}:
-            if node_id not in self._threads:
+            if self._is_begun and node_id not in self._threads:
                 name = f"headrace-fetch-{node_id}"
                 thread = threading.Thread(target=self._work, args=(node_id,), name=name, daemon=True)
                 self._threads[node_id] = thread
@@ -235,8 +240,7 @@ class Prefetch:
             self._release(size)
             self._retry(sources, trouble, seen)
             return
-        self._release(size)
-        self.bytes_fetched += len(frame)
+        self._release(size, fetched_bytes=len(frame))
         lent = _Lent(buffer if frame.obj is buffer else None)
         answer = parse_fetch_answer(frame, position, version)
         codes = {source: answer.error for source in sources if answer.error != ErrorCode.NONE}
@@ -245,28 +249,29 @@ class Prefetch:
             source.topic_id if by_id else source.place.topic: source.place.topic for source in sources
         }
         by_place = {source.place: source for source in sources}
-        answered = []
+        served = []
         for part in answer.partitions:
             name = names.get(part.topic)
             source = None if name is None else by_place.get(TopicPartition(name, part.partition))
             if source is None:
                 raise ProtocolError(f"partition {part.partition} of {part.topic!r} was answered and not asked for")
-            answered.append(source)
+            if part.records:
+                served.append(source)
             if part.error == ErrorCode.NONE:
                 self._accept(source, part, lent)
             elif part.error == ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._out_of_range(source)
             else:
                 codes[source] = part.error
-        self._conclude([source for source in sources if source not in codes], answered, lent)
+        self._conclude([source for source in sources if source not in codes], served, lent)
         if codes:
             self._refused(codes, seen)
 
-    def _conclude(self, sources: Iterable[_Source], answered: Iterable[_Source], lent: "_Lent") -> None:
+    def _conclude(self, sources: Iterable[_Source], served: Iterable[_Source], lent: "_Lent") -> None:
         with self._changed:
             self._give_back(lent)
-            # Those that were answered come last next time: a broker fills its answer from the front.
-            for source in answered:
+            # Those whose records came are last next time: a broker fills its answer from the front.
+            for source in served:
                 self._sources[source.place] = self._sources.pop(source.place)
             for source in sources:
                 source.is_busy = False
@@ -297,15 +302,10 @@ class Prefetch:
         }
 
     def _accept(self, source: _Source, part: FetchedPartition, lent: "_Lent") -> None:
-        source.patience = None
         if not part.records:
-            readable = part.last_stable_offset if self._read_committed else part.high_watermark
-            if source.end is not None and readable >= source.end:
-                # Either this is all that there ever was before the end, or other partitions filled the answer.
-                if source.is_alone:
-                    source.position = source.end
-                source.is_alone = True
+            self._accept_nothing(source, part)
             return
+        source.patience = None
         source.is_alone = False
         aborted = None
         if self._read_committed:
@@ -315,15 +315,25 @@ class Prefetch:
         size, first_offset = len(records), source.position
         while len(records):
             try:
-                opened = open_batches(records, aborted=aborted, decompressed_bytes_max=self._memory_bytes)
+                opened = open_batches(
+                    records,
+                    aborted=aborted,
+                    decompressed_bytes_max=self._memory_bytes // _ANSWER_SHARE,
+                    batch_bytes_max=self._memory_bytes,
+                )
             except CorruptBatch as error:
                 raise CorruptBatch(f"{source.place}: {error}") from None
             if opened.next_offset is None:
                 raise CorruptBatch(
                     f"{source.place}: {len(records)} bytes at offset {source.position} that hold no whole batch"
                 )
+            if opened.next_offset <= source.position:
+                raise CorruptBatch(
+                    f"{source.place}: a batch that ends before offset {opened.next_offset}, where one with "
+                    f"{source.position} was asked for"
+                )
             fetched = Fetched(source.place, opened, source.position)
-            source.position = max(source.position, opened.next_offset)
+            source.position = opened.next_offset
             source.record_bytes = size / max(1, source.position - first_offset)
             if opened.record_count:
                 self._enqueue(fetched, lent)
@@ -331,9 +341,30 @@ class Prefetch:
                 return
             records = opened.unopened
 
+    def _accept_nothing(self, source: _Source, part: FetchedPartition) -> None:
+        readable = part.last_stable_offset if self._read_committed else part.high_watermark
+        if source.end is not None and source.position >= readable and readable < source.end:
+            # Its leader has yet to catch up, or never will.
+            if source.patience is None:
+                source.patience = self._cluster.patience()
+            elif not source.patience.left_s:
+                raise OffsetsGone(
+                    f"{source.place} ends at offset {readable}, where it had more, up to {source.end}: its log was cut"
+                )
+            return
+        source.patience = None
+        if source.end is not None and readable >= source.end:
+            # Either this is all that there ever was before the end, or other partitions filled the answer.
+            if source.is_alone:
+                source.position = source.end
+            source.is_alone = True
+
     def _enqueue(self, fetched: Fetched, lent: "_Lent") -> None:
         size = fetched.opened.data.nbytes
         with self._changed:
+            self._changed.wait_for(
+                lambda: self._is_over or not self._queue or self._used_bytes + size <= self._memory_bytes
+            )
             if self._closed:
                 return
             lent.count += 1
@@ -383,9 +414,10 @@ class Prefetch:
 
     # --- Memory --------------------------------------------------------------------------------------------------
 
-    def _release(self, size: int) -> None:
+    def _release(self, size: int, *, fetched_bytes: int = 0) -> None:
         with self._changed:
             self._used_bytes -= size
+            self.bytes_fetched += fetched_bytes
             self._changed.notify_all()
 
     def _borrow(self, size: int) -> bytearray:

@@ -115,8 +115,17 @@ def _is_abort(control_batch: Buffer) -> bool:
     return bool(_CONTROL_KEY.unpack_from(key)[1] == _ABORT)
 
 
-def open_batches(data: Buffer, *, aborted: AbortedTransactions | None, decompressed_bytes_max: int) -> Opened:
-    """The whole batches among `data`, opened. Without `aborted`, records of aborted transactions are opened too."""
+def open_batches(
+    data: Buffer,
+    *,
+    aborted: AbortedTransactions | None,
+    decompressed_bytes_max: int,
+    batch_bytes_max: int | None = None,
+) -> Opened:
+    """The whole batches among `data`, opened. Without `aborted`, records of aborted transactions are opened too.
+
+    All together may take `decompressed_bytes_max`, except that a first one of up to `batch_bytes_max` is always opened.
+    """
     view = memoryview(data).cast("B")
     fetched = np.frombuffer(view, np.uint8)
     positions = _checked_positions(view)
@@ -133,8 +142,10 @@ def open_batches(data: Buffer, *, aborted: AbortedTransactions | None, decompres
 
     opened = len(positions)
     if aborted or joined is not None:
-        bytes_max = min(decompressed_bytes_max, _OPENED_BYTES_MAX)
-        opened = _open_each(view, positions, table, keep, aborted, joined, bytes_max)
+        batch_bytes_max = min(batch_bytes_max or decompressed_bytes_max, _OPENED_BYTES_MAX)
+        opened = _open_each(
+            view, positions, table, keep, aborted, joined, decompressed_bytes_max, batch_bytes_max=batch_bytes_max
+        )
     batches = table[:opened][keep[:opened]]
     for batch in batches[batches["record_count"] * RECORD_BYTES_MIN > batches["end"] - batches["start"]]:
         raise CorruptBatch(
@@ -192,6 +203,8 @@ def _open_each(
     aborted: AbortedTransactions | None,
     joined: bytearray | None,
     joined_bytes_max: int,
+    *,
+    batch_bytes_max: int,
 ) -> int:
     """Strike aborted batches from `keep`, and join the others, decompressed, if asked to; `table` then says where.
 
@@ -200,7 +213,7 @@ def _open_each(
     Each is decompressed into the same scratch and copied from there, though it could be put in its place at once: fresh
     memory costs several times what a copy does, and this way only the largest batch ever touches any.
     """
-    scratch = make_room(joined_bytes_max if joined is not None else 0)
+    scratch = make_room(batch_bytes_max if joined is not None else 0)
     starts, ends, codecs = (
         column.tolist() for column in (table["start"], table["end"], table["attributes"] & CODEC_MASK)
     )
@@ -212,7 +225,7 @@ def _open_each(
                 keep[index] = False
             if joined is not None and keep[index]:
                 size = decompress_into(parse_codec(codecs[index]), view[start:end], scratch)
-                if size > joined_bytes_max - len(joined):
+                if joined and size > joined_bytes_max - len(joined):
                     break
                 starts[index] = len(joined)
                 joined += scratch[:size]

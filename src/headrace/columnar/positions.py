@@ -11,7 +11,7 @@ An end is not read itself, as in `range`. Knows nothing of brokers: `timestamp_a
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from headrace.errors import ConfigError, HeadraceError
@@ -22,6 +22,7 @@ Position = int | datetime | Literal["earliest", "latest"] | str
 ByPartition = Mapping[int, Position]
 Positions = Position | ByPartition | Mapping[str, Position | ByPartition]
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAMED: Final = {"earliest": EARLIEST, "latest": LATEST}
 _NOT_FOUND: Final = -1
 
@@ -77,10 +78,12 @@ def timestamp_asked(position: Position, *, word: str) -> int | None:
     if isinstance(position, datetime):
         if position.tzinfo is None:
             raise ConfigError(f"{word}={position}: a moment needs its time zone, as in datetime(..., tzinfo=UTC)")
-        milliseconds = position.timestamp() * 1000
+        milliseconds = -(
+            (_EPOCH - position) // timedelta(milliseconds=1)
+        )  # Upwards: what is before is older than asked.
         if milliseconds < 0:
             raise ConfigError(f"{word}={position}: a moment is not before 1970")
-        return round(milliseconds)
+        return milliseconds
     if position in _NAMED:
         return _NAMED[position]
     raise ConfigError(

@@ -7,6 +7,8 @@ A `Scan` is one reading: it settles which offsets are meant, then decodes what `
 """
 
 import threading
+import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
@@ -17,7 +19,7 @@ from headrace.columnar.fetching import Prefetch
 from headrace.columnar.positions import Position, Positions, Range, check_names, choose, settle, timestamp_asked
 from headrace.columnar.rebatching import rebatch
 from headrace.columnar.schema import COLUMNS, schema_of
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, CorruptBatch
 from headrace.ids import TopicName, TopicPartition
 from headrace.wire.cluster import Cluster
 from headrace.wire.errors import Unavailable, UnknownPartition
@@ -129,7 +131,9 @@ class Scan:
         self._skip_missing = missing == "skip"
         self._is_endless = end is None
         self._stop = stop or threading.Event()
+        self._looked_s = time.monotonic()  # When we last looked for partitions that were added.
         self._cluster = Cluster(settings)
+        weakref.finalize(self, self._cluster.close)  # Of a scan that nobody iterated over.
         try:
             places = self._find_places()
             self.ranges = self._settle(places, start, end)
@@ -151,6 +155,7 @@ class Scan:
         """All of it; the scan is closed when the reader ends or is let go."""
         for word, size in (("batch_rows", batch_rows), ("batch_bytes", batch_bytes)):
             if size is not None and size < 1:
+                self.close()
                 raise ConfigError(f"{word}={size} is not at least 1")
         batches = rebatch(self, rows_max=batch_rows, bytes_max=batch_bytes)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
@@ -160,14 +165,17 @@ class Scan:
         try:
             while (taken := self._prefetch.poll(_LOOK_S)) is not None and not self._stop.is_set():
                 for place, opened, first_offset in taken:
-                    batch = decode(
-                        opened,
-                        topic=place.topic,
-                        partition=place.partition,
-                        columns=self.columns,
-                        first_offset=first_offset,
-                        end_offset=ends.get(place),
-                    )
+                    try:
+                        batch = decode(
+                            opened,
+                            topic=place.topic,
+                            partition=place.partition,
+                            columns=self.columns,
+                            first_offset=first_offset,
+                            end_offset=ends.get(place),
+                        )
+                    except CorruptBatch as error:
+                        raise CorruptBatch(f"{place}: {error}") from None
                     assert opened.next_offset is not None
                     self._positions[place] = opened.next_offset
                     if batch.num_rows:
@@ -186,6 +194,11 @@ class Scan:
     @property
     def bytes_fetched(self) -> int:
         return self._prefetch.bytes_fetched
+
+    @property
+    def memory_used_bytes(self) -> int:
+        """What is fetched and not yet decoded, and what is asked for."""
+        return self._prefetch.memory_used_bytes
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
@@ -256,12 +269,15 @@ class Scan:
     def _look_for_partitions(self) -> None:
         """Partitions that were added since, from their beginning: nobody can have read of them."""
         cluster = self._cluster
-        if isinstance(self._topics, Mapping) or cluster.metadata_age_s < cluster.settings.metadata_age_s_max:
+        now_s = time.monotonic()
+        if isinstance(self._topics, Mapping) or now_s < self._looked_s + cluster.settings.metadata_age_s_max:
             return
-        try:
-            cluster.refresh(timeout_s=_LOOK_S)
-        except Unavailable:
-            return  # Whoever fetches waits for the cluster; we look again at our next turn.
+        if cluster.metadata_age_s >= cluster.settings.metadata_age_s_max:
+            try:
+                cluster.refresh(timeout_s=_LOOK_S)
+            except Unavailable:
+                return  # Whoever fetches waits for the cluster; we look again at our next turn.
+        self._looked_s = now_s
         added = [place for place in self._find_places() if place not in self._positions]
         if added:
             ranges = [Range(place, offset, None) for place, offset in self._ask(dict.fromkeys(added, EARLIEST)).items()]

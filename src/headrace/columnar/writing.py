@@ -8,6 +8,7 @@ Java client would choose, in their order. Nothing is reported written that was n
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self
 
@@ -39,6 +40,7 @@ BATCH_BYTES: Final = 1_000_000
 MEMORY_BYTES: Final = 64 << 20
 _PIECE_BYTES: Final = 16 << 20
 _PIECE_ROWS: Final = 1 << 18
+_CODECS_WITH_LEVELS: Final = (Codec.GZIP, Codec.LZ4, Codec.ZSTD)
 _ACKS: Final = {0: 0, 1: 1, -1: -1, "all": -1, "0": 0, "1": 1, "-1": -1}
 
 
@@ -144,6 +146,8 @@ class Writer:
         self._partition = partition
         self._codec = _parse_compression(compression)
         self._level = compression_level
+        if compression_level is not None and self._codec not in _CODECS_WITH_LEVELS:
+            raise ConfigError(f"compression_level={compression_level}: {compression} has no levels")
         self._batch_bytes = batch_bytes
         if acks not in _ACKS:
             raise ConfigError(f"acks={acks!r} is none of 0, 1, all")
@@ -154,6 +158,7 @@ class Writer:
         settings = bootstrap if isinstance(bootstrap, ClientSettings) else client_settings(bootstrap, config)
         self._topic = topic
         self._cluster = Cluster(settings)
+        self._is_begun = False  # Some rows were taken.
         self._turn = 0  # Where the next rows without a key begin to be spread.
         try:
             self._cluster.partitions(topic)
@@ -175,16 +180,21 @@ class Writer:
     def write(self, batch: pa.RecordBatch) -> None:
         """Encode these rows and send them, waiting only where too much is under way already."""
         for piece in rebatch([batch], rows_max=_PIECE_ROWS, bytes_max=_PIECE_BYTES):
-            columns = self._record_columns(piece)
-            for partition, rows in self._partitions(piece, columns):
+            with self._accounting() if self._is_begun else nullcontext():
+                columns = self._record_columns(piece)
+                by_partition = list(self._partitions(piece, columns))
+            self._is_begun = True
+            for partition, rows in by_partition:
                 batches = encode_batches(
                     columns, rows, batch_bytes=self._batch_bytes, codec=self._codec, level=self._level
                 )
-                self._guarded(lambda number=partition, ready=batches: self._delivery.put(number, ready))
+                with self._accounting():
+                    self._delivery.put(partition, batches)
 
     def flush(self) -> Written:
         """Wait until everything is acknowledged; what was, since the beginning."""
-        self._guarded(self._delivery.drain)
+        with self._accounting():
+            self._delivery.drain()
         return self._written()
 
     def close(self) -> None:
@@ -194,13 +204,13 @@ class Writer:
 
     def _written(self) -> Written:
         partitions = self._delivery.delivered()
-        return Written(
-            sum(each.records for each in partitions.values()), partitions, self._delivery.unacknowledged
-        )
+        return Written(sum(each.records for each in partitions.values()), partitions, self._delivery.unacknowledged)
 
-    def _guarded(self, do: Any) -> None:
+    @contextmanager
+    def _accounting(self) -> Iterator[None]:
+        """Whatever fails once rows are under way tells what became of them."""
         try:
-            do()
+            yield
         except HeadraceError as error:
             written = self._written()
             raise WriteFailed(f"{error}; {written.records} rows were acknowledged before", written) from error

@@ -453,9 +453,7 @@ class PartitionLog:
                 segment.learn_timestamps()
             first_ms = NO_TIMESTAMP if config.max_compaction_lag_ms == _NEVER_MS else segment.learn_first_timestamp()
             entries = segment.offsets.count if with_indexes else 0
-            sealed.append(
-                SealedSegment(segment.base_offset, segment.size, first_ms, segment.max_timestamp, entries)
-            )
+            sealed.append(SealedSegment(segment.base_offset, segment.size, first_ms, segment.max_timestamp, entries))
         return sealed
 
     def find_dirt(self, *, cleaned_offset: int | None, now_ms: int) -> Dirt:

@@ -17,6 +17,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -169,9 +170,7 @@ class Cluster:
             raise Unavailable(f"broker {node_id} is not part of the cluster at {self} at the moment")
         return self._connection(address, purpose)
 
-    def call(
-        self, node_id: int, api: ApiMessages, body: Mapping[str, Any], *, timeout_s: float | None = None
-    ) -> Value:
+    def call(self, node_id: int, api: ApiMessages, body: Mapping[str, Any], *, timeout_s: float | None = None) -> Value:
         """Ask one broker, once."""
         return self.connection(node_id).call(api, body, timeout_s=timeout_s)
 
@@ -246,8 +245,13 @@ class Cluster:
         answer = self._call_any(metadata_messages.API, body, patience)
         if answer["error_code"] != ErrorCode.NONE:
             raise refusal(answer["error_code"], f"metadata of {self}")
+        learnt = parse_metadata(answer)
         with self._state:
-            self._metadata = self._metadata.updated(parse_metadata(answer))
+            known = self._metadata
+            if asked is None:  # Whoever asked for all topics was told of all: others are gone.
+                there = {name: topic for name, topic in known.topics.items() if name in learnt.topics}
+                known = replace(known, topics=there)
+            self._metadata = known.updated(learnt)
             self._learnt_s = time.monotonic()
             return self._metadata
 

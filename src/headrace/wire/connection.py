@@ -136,9 +136,7 @@ class Connection:
             version = self.version_of(api)
         return self.send_encoded(api, [api.request.encode(body, version)], version=version, answered=answered)
 
-    def send_encoded(
-        self, api: ApiMessages, body: Sequence[Buffer], *, version: int, answered: bool = True
-    ) -> Ticket:
+    def send_encoded(self, api: ApiMessages, body: Sequence[Buffer], *, version: int, answered: bool = True) -> Ticket:
         """Ask with a body that is encoded already, in parts that are not joined here."""
         self.open()
         with self._using():
@@ -296,9 +294,7 @@ class Connection:
             frame = self._receive_frame(expected, deadline_s, buffer if expected == ticket else None)
             found = int.from_bytes(frame[:4], "big", signed=True)
             if found != expected.correlation_id:
-                raise ProtocolError(
-                    f"{self.address} answered request {found} where {expected.correlation_id} was due"
-                )
+                raise ProtocolError(f"{self.address} answered request {found} where {expected.correlation_id} was due")
             self._waiting.popleft()
             self._answers += 1
             if expected == ticket:

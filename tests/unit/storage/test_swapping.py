@@ -32,9 +32,7 @@ def dirty_stage(seed: int = 1) -> LogStage:
 
 def begin(stage: LogStage) -> tuple[list[int], KeyMap]:
     keys = KeyMap(start_offset=0, bytes_max=1 << 20)
-    group = next_group(
-        stage.log.sealed_segments(), stage.log.config, from_offset=0, mapped_offset=24, end_offset=24
-    )
+    group = next_group(stage.log.sealed_segments(), stage.log.config, from_offset=0, mapped_offset=24, end_offset=24)
     assert group == [0, 6, 12, 18]
     run(map_keys(sources(stage, group), keys, end_offset=24))
     return group, keys

@@ -153,6 +153,13 @@ def test_every_topic(cluster: Cluster, fake: FakeCluster) -> None:
     assert fake.metadata_topics == [None]
 
 
+def test_every_topic_but_those_that_went_away(cluster: Cluster, fake: FakeCluster) -> None:
+    fake.leaders["u"] = [(0, 0)]
+    assert set(cluster.all_topics()) == {"t", "u"}
+    del fake.leaders["u"]
+    assert set(cluster.all_topics()) == {"t"}
+
+
 def test_a_refresh_asks_for_all_that_was_asked_before(cluster: Cluster, fake: FakeCluster) -> None:
     fake.leaders["u"] = [(0, 0)]
     cluster.topic("t")

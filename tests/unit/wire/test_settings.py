@@ -102,16 +102,24 @@ def test_times_in_java_s_words() -> None:
 
 def test_secrets_are_not_shown() -> None:
     config = {
-        "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "al",
-        "sasl.password": "hush", "ssl.key.pem": "hush", "ssl.key.password": "hush",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "al",
+        "sasl.password": "hush",
+        "ssl.key.pem": "hush",
+        "ssl.key.password": "hush",
     }
     assert "hush" not in repr(client_settings("h:1", config))
 
 
 def test_what_is_not_in_force_is_named() -> None:
     config = {
-        "group.id": "g", "error_cb": print, "key.serializer": "X", "auto.offset.reset": None,
-        "ssl.ca.location": "/ca.pem", "sasl.kerberos.service.name": "kafka",
+        "group.id": "g",
+        "error_cb": print,
+        "key.serializer": "X",
+        "auto.offset.reset": None,
+        "ssl.ca.location": "/ca.pem",
+        "sasl.kerberos.service.name": "kafka",
     }
     assert client_settings("h:1", config).not_in_force == (
         *("error_cb", "group.id", "key.serializer"),

@@ -104,9 +104,7 @@ def list_all(cluster: Connection, words: Words) -> None:
     states = parse_states(words.all("state"))
     types = _parse_types(words.all("type"))
     groups = [
-        group
-        for group in list_groups(cluster, cluster.admin(), states=states)
-        if not types or group["type"] in types
+        group for group in list_groups(cluster, cluster.admin(), states=states) if not types or group["type"] in types
     ]
     columns = [name for name in ("type", "state") if name in words]
     if not columns:
@@ -134,9 +132,7 @@ def describe(cluster: Connection, words: Words) -> None:
         _tell_state(group)
         print("\n".join(lines(group, is_verbose=is_verbose)))
     if missing:
-        raise CommandError(
-            "\n".join(f"Error: Consumer group '{name}' does not exist." for name in missing)
-        )
+        raise CommandError("\n".join(f"Error: Consumer group '{name}' does not exist." for name in missing))
 
 
 def _tell_state(group: Mapping[str, Any]) -> None:

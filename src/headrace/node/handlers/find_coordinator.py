@@ -47,6 +47,4 @@ def _answer(keys: list[str], version: int, coordinator: Message) -> Message:
     return {"error_message": ErrorCode(coordinator.get("error_code", ErrorCode.NONE)).name, **coordinator}
 
 
-API = Api(
-    messages.API, 0, 6, handle, notes="Groups only: for transactions and share groups nobody is found."
-)
+API = Api(messages.API, 0, 6, handle, notes="Groups only: for transactions and share groups nobody is found.")

@@ -135,9 +135,7 @@ class Commands:
         """As any client would, but that nothing of it can be made to fail."""
         node = self._server.node
         version = api.version_max if version is None else version
-        header = encode_request_header(
-            api_key=api.key, api_version=version, correlation_id=0, client_id=_CLIENT_ID
-        )
+        header = encode_request_header(api_key=api.key, api_version=version, correlation_id=0, client_id=_CLIENT_ID)
         frame = memoryview(bytearray(header + api.request.encode(request, version)))
         listener = next(iter(node.endpoints))
         answer = node.handle_faultless(frame, Client(listener, "127.0.0.1"))

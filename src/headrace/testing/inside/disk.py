@@ -36,9 +36,7 @@ class EmbeddedFile(SystemFile):
 class EmbeddedDisk(SystemDisk):
     file_type = EmbeddedFile
 
-    def __init__(
-        self, root: str, *, loop: asyncio.AbstractEventLoop, faults: FaultTable, descriptors_max: int
-    ) -> None:
+    def __init__(self, root: str, *, loop: asyncio.AbstractEventLoop, faults: FaultTable, descriptors_max: int) -> None:
         super().__init__(root, helper=_AtOnce(self, loop), descriptors_max=descriptors_max)
         self.faults = faults
 

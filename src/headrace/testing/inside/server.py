@@ -85,9 +85,7 @@ class EmbeddedServer:
     def _make_node(self) -> EmbeddedNode:
         """With ports of its own: what another still waits for cannot reach it."""
         self._timers = LoopTimers(self._loop, self.clock, after=lambda: self.shell.finish_turn())
-        self._disk = EmbeddedDisk(
-            str(self._data), loop=self._loop, faults=self.faults, descriptors_max=self._files_max
-        )
+        self._disk = EmbeddedDisk(str(self._data), loop=self._loop, faults=self.faults, descriptors_max=self._files_max)
         self._cleaner = CleanerProcess(self._loop, str(self._data))
         return EmbeddedNode(
             faults=self.faults,

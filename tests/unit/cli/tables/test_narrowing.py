@@ -62,9 +62,11 @@ def comparisons() -> st.SearchStrategy[pc.Expression]:
 def filters() -> st.SearchStrategy[pc.Expression]:
     return st.recursive(
         comparisons(),
-        lambda inner: st.builds(lambda a, b: a & b, inner, inner)
-        | st.builds(lambda a, b: a | b, inner, inner)
-        | st.builds(lambda a: ~a, inner),
+        lambda inner: (
+            st.builds(lambda a, b: a & b, inner, inner)
+            | st.builds(lambda a, b: a | b, inner, inner)
+            | st.builds(lambda a: ~a, inner)
+        ),
         max_leaves=5,
     )
 
