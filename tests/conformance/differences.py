@@ -99,7 +99,7 @@ ACCEPTED: tuple[Accepted, ...] = (
     Accepted(
         case="DescribeConfigs/*of the broker*",
         field="results[4 1].configs[socket.send.buffer.bytes].*value",
-        reason="More than Kafka's default: an answer of a mebibyte then takes the node half as many turns.",
+        reason="A little more than Kafka's default: an answer takes the node fewer turns.",
     ),
     Accepted(
         case="DescribeConfigs/*of the broker*",
