@@ -48,10 +48,22 @@ async function start(config, positions, member) {
     allowAutoTopicCreation: false,
     retry: RETRY,
   })
+  let assigned = []
+  let owned = assigned
+  const own = (partitions) => {
+    owned = partitions
+    say({ owned })
+  }
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-    say({ owned: (payload.memberAssignment[config.topic] ?? []).sort((a, b) => a - b) })
+    assigned = (payload.memberAssignment[config.topic] ?? []).sort((a, b) => a - b)
+    own(assigned)
   })
-  consumer.on(consumer.events.REBALANCING, () => say({ owned: [] }))
+  consumer.on(consumer.events.REBALANCING, () => own([]))
+  // Where it cannot join again because its broker is going or not quite back, kafkajs goes on with what it was assigned
+  // and tells so by nothing but its heartbeats. There are none while it joins.
+  consumer.on(consumer.events.HEARTBEAT, () => {
+    if (owned !== assigned) own(assigned)
+  })
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     say({ failed: 'member', error: String(payload.error) })
     if (payload.restart) return
