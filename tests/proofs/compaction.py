@@ -3,8 +3,9 @@
 One idempotent producer writes at a fixed rate to one partition, so that update number n must stand at offset n, however
 often the node dies; which key it is of, and its value, follow from the number. A consumer follows from the beginning.
 The rate leaves a part of two cores idle: how late the loop is then tells of the node, and not of clients that take
-every CPU from it. The node compacts small segments as soon as a fifth is dirty, and is killed in the middle of that. In the end some keys are deleted; once their tombstones have had their time, and something else was
-compacted, nothing of them is left.
+every CPU from it. The node compacts small segments as soon as a fifth is dirty, and is killed in the middle of that. In
+the end some keys are deleted; once their tombstones have had their time, and something else was compacted, nothing of
+them is left.
 """
 
 import os
