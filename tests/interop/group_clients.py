@@ -29,10 +29,8 @@ OTHER_CLIENTS: dict[str, GroupClient] = {
             keeping=frozenset({"cooperative-sticky"}),
             is_patient=False,
         ),
-        # It has one assignor, and no static members. A broker that says it is going it takes for a rebalance.
-        GroupClient(
-            "kafkajs", partial(kafkajs_program, "member.js"), assignors=("roundrobin",), static=None, is_patient=False
-        ),
+        # It has one assignor, and no static members.
+        GroupClient("kafkajs", partial(kafkajs_program, "member.js"), assignors=("roundrobin",), static=None),
         # It does as its command line says, and takes no orders. A record that it has when it is told to leave, it
         # commits and does not print.
         GroupClient(
