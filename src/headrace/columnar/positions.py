@@ -78,9 +78,8 @@ def timestamp_asked(position: Position, *, word: str) -> int | None:
     if isinstance(position, datetime):
         if position.tzinfo is None:
             raise ConfigError(f"{word}={position}: a moment needs its time zone, as in datetime(..., tzinfo=UTC)")
-        milliseconds = -(
-            (_EPOCH - position) // timedelta(milliseconds=1)
-        )  # Upwards: what is before is older than asked.
+        # Rounded up: a record of the millisecond before is older than asked.
+        milliseconds = -((_EPOCH - position) // timedelta(milliseconds=1))
         if milliseconds < 0:
             raise ConfigError(f"{word}={position}: a moment is not before 1970")
         return milliseconds
