@@ -27,21 +27,33 @@ _API_VERSIONS: Final = 18
 
 
 class Left(NamedTuple):
-    """What there is of a process beside its memory."""
+    """What there is of a process beside its memory, each thing by a name of its own.
 
-    threads: int
-    descriptors: int
+    What others began earlier may end at any moment, so only what is new counts.
+    """
+
+    threads: frozenset[str]
+    descriptors: frozenset[str]
     children: frozenset[int]
     files: frozenset[str]
 
     @classmethod
     def now(cls, directory: Path) -> "Left":
         return cls(
-            threading.active_count(),
-            sum(1 for _ in Path("/proc/self/fd").iterdir()),
+            frozenset(thread.name for thread in threading.enumerate()),
+            frozenset(_descriptors()),
             frozenset(_children(os.getpid())),
             frozenset(path.name for path in directory.iterdir()),
         )
+
+    def beyond(self, before: "Left") -> list[str | int]:
+        return [name for now, then in zip(self, before, strict=True) for name in now - then]
+
+
+def _descriptors() -> Iterator[str]:
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # The one that lists them.
+            yield f"{descriptor.name} {descriptor.readlink()}"
 
 
 def _children(pid: int) -> list[int]:
@@ -100,12 +112,11 @@ def run(work: Slice) -> Facts:
                     began_s = time.perf_counter()
                     broker.clear()
                     clear_ms.append((time.perf_counter() - began_s) * 1000)
-                left = Left.now(directory)
-                assert left == beside_pool, f"a broker by {way} left {left}, before it there was {beside_pool}"
+                assert not (left := Left.now(directory).beyond(beside_pool)), f"a broker by {way} left {left}"
                 if unit - work.units.start == WARM_STARTS:
                     warm_kb = memory_kb()
             grown_kb = memory_kb() - warm_kb if warm_kb else 0
-        assert (left := Left.now(directory)) == at_first, f"the pool left {left}, before it there was {at_first}"
+        assert not (left := Left.now(directory).beyond(at_first)), f"the pool left {left}"
     assert grown_kb <= MEMORY_KB_MAX, f"{grown_kb} kB more after {len(work.units)} starts than after {WARM_STARTS}"
     medians = {f"ready_ms_{way}_median_max": sorted(times)[len(times) // 2] for way, times in ready_ms.items() if times}
     return {
