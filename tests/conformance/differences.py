@@ -99,7 +99,7 @@ ACCEPTED: tuple[Accepted, ...] = (
     Accepted(
         case="DescribeConfigs/*of the broker*",
         field="results[4 1].configs[socket.send.buffer.bytes].*value",
-        reason="A little more than Kafka's default: an answer takes the node fewer turns.",
+        reason="Left to the kernel, which grows it with what the reader takes: an answer leaves in fewer turns.",
     ),
     Accepted(
         case="DescribeConfigs/*of the broker*",

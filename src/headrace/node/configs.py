@@ -872,7 +872,7 @@ class BrokerConfig(Settings):
     socket_send_buffer_bytes: int = _setting(
         "socket.send.buffer.bytes",
         INT,
-        MIB // 8,
+        -1,
         "What the kernel is asked to hold of answers that a client has yet to take; -1 leaves it to the kernel.",
         check=at_least(-1),
     )

@@ -30,6 +30,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from headrace import __version__
 from headrace.errors import ApiError, ErrorCode, HeadraceError, ProtocolError
+from headrace.loopback import hasten
 from headrace.ports import Buffer
 from headrace.protocol.header import encode_request_header, parse_response_header
 from headrace.protocol.messages import api_versions
@@ -189,6 +190,7 @@ class Connection:
                 # One address of several that swallows what is sent to it leaves time for the others.
                 made.settimeout(sockets.left_s(deadline_s) / (len(found) - number))
                 made.connect(place)
+                hasten(made)
                 self._raise_if_closed()  # Before this there was nothing to shut down.
                 return
             except OSError as error:
