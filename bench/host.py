@@ -6,7 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from bench.load_program import c_load, librdkafka_version
+from bench.load_program import allocator_of, c_load, librdkafka_version
 from tests.oracle.toolbox import require_tool
 
 
@@ -19,6 +19,7 @@ def host_facts() -> dict[str, str | int]:
         "python": platform.python_version(),
         "java": _java_version(),
         "librdkafka": librdkafka_version(c_load()),
+        "allocator of the load": allocator_of(c_load()),
     }
 
 

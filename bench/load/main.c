@@ -8,6 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* There where the program was linked with jemalloc. */
+extern int mallctl(const char *name, void *old, size_t *old_size, void *new, size_t new_size) __attribute__((weak));
+
 static int64_t deadline_ns = INT64_MAX;
 
 int64_t now_ns(void)
@@ -117,6 +120,17 @@ void print_report(int64_t messages, int64_t bytes, const Course *course, const H
     fflush(stdout);
 }
 
+static const char *allocator(void)
+{
+    static char told[64];
+    const char *version = NULL;
+    size_t size = sizeof version;
+    if (mallctl == NULL || mallctl("version", &version, &size, NULL, 0) != 0)
+        return "libc";
+    snprintf(told, sizeof told, "jemalloc %.*s", (int)strcspn(version, "-"), version);
+    return told;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -132,12 +146,14 @@ int main(int argc, char **argv)
 
     if (argc == 2 && strcmp(argv[1], "version") == 0)
         return puts(rd_kafka_version_str()) < 0;
+    if (argc == 2 && strcmp(argv[1], "allocator") == 0)
+        return printf("%s\n", allocator()) < 0;
     for (size_t i = 0; argc > 1 && i < sizeof loads / sizeof loads[0]; i++)
         if (strcmp(argv[1], loads[i].name) == 0) {
             Options options = parse_options(argc - 2, argv + 2);
             set_deadline(options.deadline_s);
             return loads[i].run(&options);
         }
-    die("usage: load version | produce|consume|end-to-end|bare-produce|bare-consume brokers=HOST:PORT topic=NAME "
+    die("usage: load version | allocator | produce|consume|end-to-end|bare-produce|bare-consume brokers=HOST:PORT topic=NAME "
         "messages=N [name=value ...]");
 }

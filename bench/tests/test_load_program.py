@@ -5,7 +5,7 @@ from pathlib import Path
 
 import confluent_kafka
 
-from bench.load_program import build_load, bundled_librdkafka, librdkafka_version
+from bench.load_program import allocator_of, build_load, bundled_librdkafka, jemalloc, librdkafka_version
 
 
 def test_the_load_runs_with_the_library_of_the_wheel(load_program: Path) -> None:
@@ -19,7 +19,7 @@ def test_another_library_means_another_build(load_program: Path, tmp_path: Path)
     assert library is not None
     newer = tmp_path / library.name
     newer.write_bytes(library.read_bytes() + b"\0")  # Changed, and as good: nothing reads past an ELF file's sections.
-    rebuilt = build_load(newer)
+    rebuilt = build_load(newer, jemalloc())
     try:
         assert rebuilt != load_program
         assert rebuilt.with_name(library.name).read_bytes() == newer.read_bytes()
@@ -28,7 +28,12 @@ def test_another_library_means_another_build(load_program: Path, tmp_path: Path)
 
 
 def test_without_a_wheel_the_load_runs_with_the_library_of_the_system(load_program: Path) -> None:
-    of_system = build_load(None)
+    of_system = build_load(None, None)
     assert of_system != load_program
     assert not list(of_system.parent.glob("librdkafka*"))
     assert librdkafka_version(of_system)
+
+
+def test_the_load_says_which_allocator_it_runs_with(load_program: Path) -> None:
+    assert allocator_of(load_program).startswith("jemalloc" if jemalloc() else "libc")
+    assert allocator_of(build_load(None, None)) == "libc"
