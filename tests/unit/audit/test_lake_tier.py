@@ -1,0 +1,86 @@
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from headrace.audit.columns import HEADERS
+from headrace.audit.lake_tier import NotAuditable, count_lake
+from headrace.audit.stamps import STAMP_HEADER, SpanId, Stamp, encode_stamp
+
+SPAN = SpanId("web", 5, 0)
+
+
+def rows(offsets: list[int], *, topic: str = "clicks", partition: int = 0) -> pa.Table:
+    """Messages whose sequence is their offset."""
+    return pa.table(
+        {
+            "topic": pa.array([topic] * len(offsets)),
+            "partition": pa.array([partition] * len(offsets), pa.int32()),
+            "offset": pa.array(offsets, pa.int64()),
+            "headers": pa.array(
+                [[{"key": STAMP_HEADER, "value": encode_stamp(Stamp(SPAN, "h", offset, 7))}] for offset in offsets],
+                HEADERS,
+            ),
+        }
+    )
+
+
+def write(path: Path, table: pa.Table) -> None:
+    write_deltalake(str(path), table, mode="append")
+
+
+def ledger(first: int, end: int, missing: int = 0) -> pa.Table:
+    return pa.table(
+        {
+            "topic": ["clicks"],
+            "partition": pa.array([0], pa.int32()),
+            "first": [first],
+            "end": [end],
+            "missing": [missing],
+        }
+    )
+
+
+def test_the_live_files_of_a_delta_table_count(tmp_path: Path) -> None:
+    write(tmp_path, rows([1, 2, 3]))
+    write(tmp_path, rows([3, 4]))
+    write(tmp_path, rows([100], topic="views"))
+    write(tmp_path, rows([], partition=1))
+    counted = count_lake(str(tmp_path), "clicks")
+    assert (counted.spans[SPAN].runs, counted.spans[SPAN].again) == (((1, 5),), 1)
+    assert counted.extents == {0: (0, 5)}
+    DeltaTable(str(tmp_path)).delete("offset = 2")
+    assert count_lake(str(tmp_path), "clicks").spans[SPAN].runs == ((1, 2), (3, 5))
+
+
+def test_dead_letters_have_arrived_and_are_not_counted_twice(tmp_path: Path) -> None:
+    write(tmp_path, rows([0, 1]))
+    write(tmp_path / "_dead_letters", rows([1, 2]))
+    counted = count_lake(str(tmp_path), "clicks")
+    assert (counted.spans[SPAN].runs, counted.spans[SPAN].again) == (((0, 3),), 0)
+
+
+def test_the_ledger_tells_how_far_loads_have_come(tmp_path: Path) -> None:
+    write(tmp_path, rows([50, 51]))
+    write(tmp_path / "_ledger", ledger(0, 60, missing=50))
+    write(tmp_path / "_ledger", ledger(60, 70))
+    assert count_lake(str(tmp_path), "clicks").extents == {0: (50, 70)}
+
+
+def test_a_directory_of_parquet_files_counts(tmp_path: Path) -> None:
+    for hour, offsets in [(0, [0, 1]), (1, [2])]:
+        directory = tmp_path / f"event_hour={hour}"
+        directory.mkdir()
+        pq.write_table(rows(offsets), directory / "part.parquet")
+    assert count_lake(str(tmp_path), "clicks").spans[SPAN].runs == ((0, 3),)
+
+
+def test_what_cannot_be_counted_is_refused_and_left_alone(tmp_path: Path) -> None:
+    with pytest.raises(NotAuditable, match="neither a Delta table nor a directory"):
+        count_lake(str(tmp_path / "nothing"), "clicks")
+    assert list(tmp_path.iterdir()) == []
+    write(tmp_path / "other", rows([0]).drop_columns(["headers"]))
+    with pytest.raises(NotAuditable, match="has no column 'headers'"):
+        count_lake(str(tmp_path / "other"), "clicks")

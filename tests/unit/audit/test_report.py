@@ -1,0 +1,62 @@
+import json
+
+from headrace.audit.messages import Sent
+from headrace.audit.reconcile import Finding, Tier, reconcile
+from headrace.audit.report import bar, full_bar, report_fields, status_text, stranger_notes
+from headrace.audit.seen import SeenSpan
+from headrace.audit.stamps import SpanId
+from headrace.audit.windows import Window
+
+SPAN = SpanId("web", 5, 0)
+
+
+def sent() -> Sent:
+    return Sent(
+        span=SPAN,
+        topic="clicks",
+        window=Window(60_000, 60_000),
+        host="host-a",
+        handed=100,
+        reserved=110,
+        in_doubt=(),
+        refused=(),
+        told_by=5,
+        revision=1,
+    )
+
+
+def test_a_status_says_everything_with_its_number() -> None:
+    assert status_text(Finding(expected=5, arrived=5)) == "complete"
+    assert status_text(Finding(missing=1_000, duplicated=1, uncertain=7)) == (
+        "missing 1,000, duplicated 1, uncertain at most 7"
+    )
+
+
+def test_one_message_among_millions_is_seen_in_a_bar() -> None:
+    parts = bar(Finding(expected=1_000_000, arrived=999_999, missing=1), full=1_000_000, width=10)
+    assert [(part.kind, part.cells) for part in parts] == [("arrived", 10), ("missing", 1)]
+    assert bar(Finding(), full=0, width=10) == []
+
+
+def test_a_report_for_programs_names_tier_topic_window_count_and_sender() -> None:
+    seen = SeenSpan("host-a")
+    seen.add_runs(((0, 40), (42, 100)), again=1)
+    audit = reconcile("clicks", [sent()], [Tier(name="node", seen={SPAN: seen}, unstamped=2)], now_ms=10**9)
+    assert full_bar(audit) == 110
+    fields = json.loads(json.dumps(report_fields(audit)))
+    assert (fields["topic"], fields["well"]) == ("clicks", False)
+    (row,) = fields["rows"]
+    assert (row["tier"], row["window_start_ms"], row["window"]) == ("node", 60_000, "1970-01-01 00:01:00 +60s")
+    assert row["statuses"] == ["missing", "duplicated", "uncertain"]
+    assert (row["missing"], row["duplicated"], row["uncertain_max"]) == (2, 1, 10)
+    (sender,) = row["senders"]
+    assert (sender["producer"], sender["host"], sender["missing_sequences"]) == ("web", "host-a", [[40, 41]])
+    assert fields["strangers"] == [{"tier": "node", "unaccounted": 0, "malformed": 0, "foreign": 0, "unstamped": 2}]
+
+
+def test_messages_that_no_count_tells_of_are_told_in_a_sentence() -> None:
+    seen = SeenSpan()
+    seen.add(0)
+    tiers = [Tier(name="node", seen={SpanId("who", 1, 0): seen, SPAN: seen}, unstamped=1_000, malformed=2)]
+    notes = stranger_notes(reconcile("views", [sent()], tiers, now_ms=10**9))
+    assert [note.split(" ")[1] for note in notes] == ["1", "2", "1", "1,000"]
