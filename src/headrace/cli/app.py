@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from headrace import __version__
-from headrace.cli import consume, demo, export, groups, import_file, log, produce, sql, topics
+from headrace.cli import audit, consume, demo, export, groups, import_file, log, produce, sql, topics
 from headrace.cli.failures import told_in_one_line
 
 
@@ -60,6 +60,7 @@ app.command("consume")(consume.consume)
 app.command("export")(export.export)
 app.command("import")(import_file.import_file)
 app.command("sql")(sql.sql)
+app.command("audit")(audit.audit)
 app.add_typer(groups.app, name="groups")
 app.add_typer(log.app, name="log")
 app.command("demo")(demo.demo)

@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
-_AGO: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 # The largest unit that fits, and the next one below it.
 _UNITS_S: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
@@ -15,13 +15,20 @@ def parse_moment(text: str, *, now_ms: int) -> int | None:
     """Milliseconds since 1970 for `10m` (ago), `@MILLISECONDS` or an ISO time; None for anything else."""
     if (match := re.fullmatch(r"@(\d+)", text)) is not None:
         return int(match[1])
-    if (match := _AGO.fullmatch(text)) is not None:
-        return now_ms - round(float(match[1]) * _UNIT_MS[match[2]])
+    if (ago_ms := parse_duration_ms(text)) is not None:
+        return now_ms - ago_ms
     try:
         # A time without a zone is meant as the clock on the wall shows it.
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
         return None
+
+
+def parse_duration_ms(text: str) -> int | None:
+    """Milliseconds for `500ms`, `90s`, `5m`, `2h` or `1d`; None for anything else."""
+    if (match := _DURATION.fullmatch(text)) is None:
+        return None
+    return round(float(match[1]) * _UNIT_MS[match[2]])
 
 
 def duration_text(seconds: float | None) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cli.moments import duration_text
+from headrace.cli.moments import duration_text, parse_duration_ms
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,19 @@ from headrace.cli.moments import duration_text
 )
 def test_durations(seconds: float | None, text: str) -> None:
     assert duration_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ms"),
+    [
+        ("500ms", 500),
+        ("1.5s", 1_500),
+        ("5m", 300_000),
+        ("2h", 7_200_000),
+        ("1d", 86_400_000),
+        ("soon", None),
+        ("5", None),
+    ],
+)
+def test_durations_are_read(text: str, duration_ms: int | None) -> None:
+    assert parse_duration_ms(text) == duration_ms
