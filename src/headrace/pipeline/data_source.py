@@ -1,0 +1,34 @@
+"""The name under which Spark finds the source and the sink."""
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from headrace.pipeline.sink import BatchWriter, StreamWriter
+from headrace.pipeline.source import BatchReader, StreamReader, schema_of
+
+
+class HeadraceDataSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "headrace"
+
+    def schema(self) -> StructType:
+        return schema_of(self.options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return StreamReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return BatchWriter(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        return StreamWriter(self.options, schema)
