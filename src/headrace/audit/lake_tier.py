@@ -6,9 +6,9 @@ as well, and the ledger (`_ledger`) says how far a load has come even where the 
 gone before it. Needs pyarrow and, for Delta, deltalake.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,8 @@ from headrace.errors import HeadraceError
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+_DEAD_LETTERS: Final = "_dead_letters"
+_LEDGER: Final = "_ledger"
 _COLUMNS: Final = ("topic", "partition", "offset", "headers")
 
 # Given a path and a topic: what its stamps say, with the extents noted beside.
@@ -37,6 +39,9 @@ def count_lake(
     path: str, topic: str, *, options: Mapping[str, str] | None = None, count_rows: CountRows | None = None
 ) -> Counted:
     """What the table holds of the topic. `count_rows` counts its rows somewhere else than here."""
+    # First, since a ledger may be behind its table and is never ahead of it: a load that goes on meanwhile must not
+    # seem to have been where its rows are not.
+    ledger = _read_ledger(f"{path}/{_LEDGER}", topic, options)
     table = _open_delta(path, options)
     rows = _open_directory(path) if table is None else table.to_pyarrow_dataset()
     missing = [name for name in _COLUMNS if name not in rows.schema.names]
@@ -44,9 +49,8 @@ def count_lake(
         raise NotAuditable(f"{path} has no column {missing[0]!r}: an audit needs {', '.join(_COLUMNS)}")
     counted = Counted()
     counts = _count(rows, topic, counted) if count_rows is None else count_rows(path, topic, counted)
-    if table is not None:
-        _add_dead_letters(counts, f"{path}/_dead_letters", topic, counted, options)
-        _add_ledger(f"{path}/_ledger", topic, counted, options)
+    _add_dead_letters(counts, f"{path}/{_DEAD_LETTERS}", topic, options)
+    _add_ledger(ledger, counted)
     counted.spans = counts.spans
     counted.unstamped, counted.malformed = counts.unstamped, counts.malformed
     return counted
@@ -88,25 +92,32 @@ def _count(rows: ds.Dataset, topic: str, counted: Counted) -> Counts:
     return counts
 
 
-def _add_dead_letters(
-    counts: Counts, path: str, topic: str, counted: Counted, options: Mapping[str, str] | None
-) -> None:
-    """They arrived, if not as rows; those that became rows later are not counted again."""
+def _add_dead_letters(counts: Counts, path: str, topic: str, options: Mapping[str, str] | None) -> None:
+    """They arrived, if not as rows; those that became rows later are not counted again.
+
+    They do not say how far a load has come: they are committed before its rows are.
+    """
     if (table := _open_delta(path, options)) is None:
         return
-    dead = _count(table.to_pyarrow_dataset(), topic, counted)
+    dead = _count(table.to_pyarrow_dataset(), topic, Counted())
     for span, seen in dead.spans.items():
         known = counts.span(span, host=seen.host)
         known.add_runs(minus(seen.runs, known.runs), again=seen.again)
         known.time_ms_max = max(known.time_ms_max, seen.time_ms_max)
 
 
-def _add_ledger(path: str, topic: str, counted: Counted, options: Mapping[str, str] | None) -> None:
-    """How far loads have come, whatever became of the rows; and what was gone before the first of them."""
+def _read_ledger(path: str, topic: str, options: Mapping[str, str] | None) -> list[dict[str, Any]]:
     if (table := _open_delta(path, options)) is None:
-        return
+        return []
     columns = ["partition", "first", "end", "missing"]
-    entries = table.to_pyarrow_dataset().to_table(columns=columns, filter=pc.field("topic") == topic).to_pylist()
+    entries: list[dict[str, Any]] = (
+        table.to_pyarrow_dataset().to_table(columns=columns, filter=pc.field("topic") == topic).to_pylist()
+    )
+    return entries
+
+
+def _add_ledger(entries: Sequence[Mapping[str, Any]], counted: Counted) -> None:
+    """How far loads have come, whatever became of the rows; and what was gone before the first of them."""
     for entry in entries:
         counted.extend(entry["partition"], 0, entry["end"])
     for entry in entries:

@@ -6,8 +6,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from headrace.audit.columns import HEADERS
-from headrace.audit.lake_tier import NotAuditable, count_lake
+from headrace.audit.lake_tier import NotAuditable, count_batch, count_lake
+from headrace.audit.seen import Counts
 from headrace.audit.stamps import STAMP_HEADER, SpanId, Stamp, encode_stamp
+from headrace.audit.tally import Counted
 
 SPAN = SpanId("web", 5, 0)
 
@@ -67,6 +69,23 @@ def test_the_ledger_tells_how_far_loads_have_come(tmp_path: Path) -> None:
     write(tmp_path / "_ledger", ledger(0, 60, missing=50))
     write(tmp_path / "_ledger", ledger(60, 70))
     assert count_lake(str(tmp_path), "clicks").extents == {0: (50, 70)}
+
+
+def test_a_load_that_goes_on_meanwhile_was_not_yet_where_its_rows_are_not(tmp_path: Path) -> None:
+    write(tmp_path, rows([0, 1]))
+    write(tmp_path / "_ledger", ledger(0, 2))
+    write(tmp_path / "_dead_letters", rows([9]))  # Committed, and the rows before it not yet.
+
+    def count_while_a_load_commits(path: str, topic: str, counted: Counted) -> Counts:
+        counts = Counts()
+        for batch in rows([0, 1]).to_batches():
+            count_batch(batch, counts, counted)
+        write(tmp_path / "_ledger", ledger(2, 10))
+        return counts
+
+    counted = count_lake(str(tmp_path), "clicks", count_rows=count_while_a_load_commits)
+    assert counted.extents == {0: (0, 2)}
+    assert counted.spans[SPAN].runs == ((0, 2), (9, 10))
 
 
 def test_a_directory_of_parquet_files_counts(tmp_path: Path) -> None:
