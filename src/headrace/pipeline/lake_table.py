@@ -1,0 +1,265 @@
+"""The table that a load writes, bound to one loader, with its dead letters and its ledger inside its directory.
+
+    LAKE/                 the table: files by event date and hour, `_delta_log`
+    LAKE/_dead_letters/   a table of what did not become rows
+    LAKE/_ledger/         a table of what each commit brought
+
+Delta and every reader of it leave names that begin with an underscore alone. The binding is a property of the table: a
+second loader with another name would find no offsets of its own and load everything twice, so it is refused.
+
+One commit holds the files, the offsets and the ledger's entries. Dead letters are in another table, which no commit
+spans; they are committed before, with offsets of their own, so that a load that dies in between is followed by one
+that leaves out what is there already.
+"""
+
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.fs
+from deltalake.transaction import AddAction, RemoveAction
+
+from headrace.pipeline.columns import DEAD_LETTERS, LEDGER, PARTITION_BY, table_schema
+from headrace.pipeline.delta import Commit, Delta, LakeError
+from headrace.pipeline.ledger import DIRECTORY as LEDGER_DIRECTORY
+from headrace.pipeline.ledger import Entry, carried, commit_metadata, copy_ledger, rows_of
+from headrace.pipeline.location import Location
+from headrace.pipeline.origins import Origin, epoch_key, loads_key, offset_key, partitions_key
+from headrace.pipeline.plan import Held, HeldTopic, LoadRefused, TopicPlan
+from headrace.wire.metadata import NO_EPOCH
+
+DEAD_LETTERS_DIRECTORY: Final = "_dead_letters"
+
+_LOADER: Final = "headrace.loader"
+_FORMAT: Final = "headrace.format"
+_RAW: Final = "raw"
+_TRIES_MAX: Final = 5
+
+
+class NotALake(LoadRefused):
+    """There is something at the path that no load made."""
+
+
+class OtherLoader(LoadRefused):
+    """The table belongs to a loader of another name."""
+
+
+class SchemaRefused(LoadRefused):
+    """The table has columns that the rows of this load do not fit."""
+
+
+class LostRace(LoadRefused):
+    """Somebody else loaded the same records meanwhile, and was first."""
+
+
+class LakeTable:
+    def __init__(self, table: Delta, dead_letters: Delta, ledger: Delta, *, loader: str, rows: pa.Schema) -> None:
+        self.table = table
+        self.dead_letters = dead_letters
+        self._ledger = ledger
+        self._loader = loader
+        self._rows = rows
+        self._held: dict[Origin, HeldTopic] = {}
+
+    @classmethod
+    def open(cls, location: Location, *, loader: str, kind: str, rows: pa.Schema) -> "LakeTable | None":
+        """The table, if it is one that this loader may write such rows to; None where nothing is there yet."""
+        table = Delta.open(location)
+        if table is None:
+            check_free(location)
+            return None
+        check_binding(table, loader=loader, kind=kind)
+        if added := check_columns(table, rows):
+            table.add_columns(added)
+        dead_letters = Delta.create(location.child(DEAD_LETTERS_DIRECTORY), DEAD_LETTERS)
+        ledger = Delta.create(location.child(LEDGER_DIRECTORY), LEDGER)
+        return cls(table, dead_letters, ledger, loader=loader, rows=rows)
+
+    @classmethod
+    def create(cls, location: Location, *, loader: str, kind: str, rows: pa.Schema) -> "LakeTable":
+        properties = {_LOADER: loader, _FORMAT: kind}
+        Delta.create(location, table_schema(rows), partition_by=PARTITION_BY, properties=properties)
+        # Opened as any other: somebody else may have made it at the same moment, for another loader.
+        made = cls.open(location, loader=loader, kind=kind, rows=rows)
+        assert made is not None
+        return made
+
+    @property
+    def location(self) -> Location:
+        return self.table.location
+
+    # --- What it holds -------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Before planning, and never between that and the commit."""
+        self.table.refresh()
+        self.dead_letters.refresh()
+        self._check_still_fits()
+
+    def held(self, origin: Origin) -> HeldTopic:
+        """How far this life of a topic was loaded.
+
+        A thousand partitions take half a second to look up. Every commit of a topic raises its number of loads, so what
+        was looked up is good for as long as that stays.
+        """
+        loads = self.table.transaction(loads_key(self._loader, origin.topic), 0)
+        known = self._held.get(origin)
+        if known is None or known.loads != loads:
+            known = self._held[origin] = HeldTopic(loads=loads, partitions=self._look_up(origin))
+        return known
+
+    def _look_up(self, origin: Origin) -> dict[int, Held]:
+        count = self.table.transaction(partitions_key(self._loader, origin), 0)
+        partitions = {}
+        for number in range(count):
+            offset = self.table.transaction(offset_key(self._loader, origin, number), NO_EPOCH)
+            if offset >= 0:
+                epoch = self.table.transaction(epoch_key(self._loader, origin, number), NO_EPOCH)
+                partitions[number] = Held(offset, epoch)
+        return partitions
+
+    def dead_first(self, origin: Origin, partition: int) -> int:
+        """The first offset whose dead letter is not committed yet."""
+        return self.dead_letters.transaction(offset_key(self._loader, origin, partition), 0)
+
+    # --- Committing ----------------------------------------------------------------------------------------------
+
+    def commit_dead_letters(self, plans: Sequence[TopicPlan], actions: Sequence[AddAction | RemoveAction]) -> None:
+        """Before the rows of the same load, and with offsets that say so."""
+        numbers: dict[str, int] = {}
+        for plan in plans:
+            numbers[loads_key(self._loader, plan.origin.topic)] = plan.loads + 1
+            for one in plan.changes:
+                key = offset_key(self._loader, plan.origin, one.place.partition)
+                numbers[key] = max(one.end, self.dead_letters.transaction(key, 0))
+        if not self.dead_letters.try_commit(actions, transactions=numbers):
+            raise LostRace(f"{self.dead_letters.location}: somebody else loads the same records; nothing was committed")
+
+    def commit(
+        self,
+        plans: Sequence[TopicPlan],
+        actions: Sequence[AddAction | RemoveAction],
+        entries: Iterable[Entry],
+        *,
+        kind: str = "load",
+    ) -> None:
+        """Files, offsets and ledger in one commit, on top of what the plans were made on; `LostRace` if it cannot be.
+
+        A commit that removes files is tried once: after any other commit they may not be there any more.
+        """
+        load_id = str(uuid.uuid4())
+        metadata = commit_metadata(entries, load_id=load_id, kind=kind)
+        numbers: dict[str, int] = {}
+        for plan in plans:
+            self._check_planned(plan)
+            numbers |= plan.transactions(self._loader)
+        planned_version = self.table.version
+        for _ in range(_TRIES_MAX):
+            if self.table.try_commit(actions, transactions=numbers, metadata=metadata):
+                break
+            self.table.refresh()
+            since = self.table.commits_after(planned_version)
+            if any(carried(commit).get("load_id") == load_id for commit in since):
+                break  # It was made after all, and only the answer was lost.
+            self._check_not_overtaken(plans, since)
+            if any(isinstance(action, RemoveAction) for action in actions):
+                raise LostRace(f"{self.location}: the table was changed meanwhile; nothing was committed, run it again")
+            # The table was changed in another way; the same files may still be right for it.
+            self._check_still_fits()
+        else:
+            raise LakeError(f"{self.location}: the table changes too often to commit; nothing was committed")
+        self._copy_ledger()
+
+    def _check_still_fits(self) -> None:
+        if gone := check_columns(self.table, self._rows):
+            raise SchemaRefused(f"{self.location} has no column {gone[0].name} any more")
+
+    def _check_planned(self, plan: TopicPlan) -> None:
+        """That the handle shows what was planned on: a plan on an older state would load twice."""
+        held = self.held(plan.origin)
+        for one in plan.partitions:
+            known = held.partitions.get(one.place.partition)
+            assert one.first <= one.begin <= one.end
+            if held.loads != plan.loads or (known is None) != one.is_new or (known and known.next_offset != one.first):
+                raise LostRace(
+                    f"{self.location}: another load of {one.place} was first; nothing of this one was committed"
+                )
+
+    def _check_not_overtaken(self, plans: Sequence[TopicPlan], since: Sequence[Commit]) -> None:
+        for plan in plans:
+            topic = plan.origin.topic
+            if self.table.transaction(loads_key(self._loader, topic), 0) != plan.loads:
+                rows = [row for commit in since for row in rows_of(commit) if row["topic"] == topic]
+                told = ", ".join(f"{topic}-{row['partition']} up to offset {row['end']}" for row in rows[:3])
+                raise LostRace(
+                    f"{self.location}: another load of topic {topic!r} was first ({told}). Nothing of this one was "
+                    f"committed; run it again to load what is left"
+                )
+
+    def _copy_ledger(self) -> None:
+        self._ledger.refresh()
+        copy_ledger(self.table, self._ledger)
+
+
+# --- What may be written to ---------------------------------------------------------------------------------------
+
+
+def check_free(location: Location) -> None:
+    """`NotALake` where there are files that are not ours. What begins with an underscore is left of a load."""
+    if (path := location.path) is not None:
+        if not path.exists():
+            return
+        if not path.is_dir():
+            raise NotALake(f"{location} is a file; a lake is a directory, of which there is none yet or a Delta table")
+        names = [entry.name for entry in path.iterdir()]
+    else:
+        selector = pyarrow.fs.FileSelector("", allow_not_found=True, recursive=False)
+        names = [info.base_name for info in location.files().get_file_info(selector)]
+    others = sorted(name for name in names if not name.startswith(("_", ".")))
+    if others:
+        raise NotALake(
+            f"{location} is no Delta table, and there are other files in it ({others[0]}): name a directory that is "
+            f"empty or not there yet"
+        )
+
+
+def check_binding(table: Delta, *, loader: str, kind: str) -> None:
+    bound = table.properties.get(_LOADER)
+    if bound is None:
+        raise NotALake(f"{table.location} is a Delta table that was not made by a load: name another directory")
+    if bound != loader:
+        raise OtherLoader(
+            f"{table.location} belongs to the loader {bound!r}: {loader!r} would load everything a second time. Say "
+            f"--loader {bound} if that is what you are"
+        )
+    made = table.properties.get(_FORMAT)
+    if made != kind:
+        raise SchemaRefused(f"{table.location} was made with --format {made}, not {kind}")
+
+
+def check_columns(table: Delta, rows: pa.Schema) -> list[pa.Field]:
+    """Columns that the table lacks, to be added; `SchemaRefused` where one has another type, or may not be null.
+
+    Columns that rows lack are null in them. A declared column that is taken away again is told of, since that is more
+    likely a mistake; columns that users added to a table of raw records are theirs.
+    """
+    if tuple(table.partition_by) != PARTITION_BY:
+        raise SchemaRefused(f"{table.location} is partitioned by {table.partition_by}, not {list(PARTITION_BY)}")
+    wanted, found = table_schema(rows), table.schema
+    added = []
+    for column in wanted:
+        index = found.get_field_index(column.name)
+        if index < 0:
+            added.append(column)
+        elif found.field(index).type != column.type:
+            raise SchemaRefused(
+                f"{table.location}: column {column.name} is {found.field(index).type}, and would be {column.type}"
+            )
+    for column in found:
+        if wanted.get_field_index(column.name) < 0:
+            if not column.nullable:
+                raise SchemaRefused(f"{table.location}: column {column.name} must not be null, and records have none")
+            if table.properties.get(_FORMAT) != _RAW:
+                raise SchemaRefused(f"{table.location} has a column {column.name}, which is not declared any more")
+    return added

@@ -1,0 +1,76 @@
+"""What one task of a load does: read a range of offsets, write files, and tell which.
+
+A task changes nothing that anybody sees: its files are unknown to the table until the driver commits them. So it may
+fail, be tried again, or run twice at once. A failure that trying again would not mend comes back as a value, to be told
+in one sentence; anything else is Spark's to try again.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from headrace.columnar import Scan
+from headrace.errors import HeadraceError
+from headrace.pipeline.columns import DEAD_LETTERS
+from headrace.pipeline.decoding import Decoder, from_offset
+from headrace.pipeline.files import RowFiles, WrittenFile, all_together, by_hour
+from headrace.pipeline.location import Location
+from headrace.pipeline.origins import Origin
+from headrace.pipeline.splitting import OffsetRange
+from headrace.wire.errors import Unavailable
+from headrace.wire.settings import ClientSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What a task has to know; it travels to where the task runs."""
+
+    range: OffsetRange
+    origin: Origin
+    settings: ClientSettings = field(repr=False)
+    decoder: Decoder
+    lake: Location
+    dead_letters: Location
+    dead_first: int  # Dead letters before this offset are committed already.
+
+
+class TaskDone(NamedTuple):
+    range: OffsetRange
+    rows: int
+    files: Sequence[WrittenFile]
+    dead_files: Sequence[WrittenFile]
+    dead_rows: int  # All of the range, also those that were committed before.
+
+
+class TaskFailed(NamedTuple):
+    range: OffsetRange
+    reason: str
+    may_pass: bool  # The cluster was away: a later load may find it.
+
+
+TaskOutcome = TaskDone | TaskFailed
+# Runs tasks somewhere, and tells now and then how many are done.
+RunTasks = Callable[[Sequence[Task], Callable[[int], None]], list[TaskOutcome]]
+
+
+def run_task(task: Task) -> TaskOutcome:
+    try:
+        return _read(task)
+    except HeadraceError as error:
+        return TaskFailed(task.range, str(error), isinstance(error, Unavailable))
+
+
+def _read(task: Task) -> TaskDone:
+    place, first, end = task.range
+    files = RowFiles(task.lake.files(), task.decoder.schema, groups=by_hour)
+    dead_files = RowFiles(task.dead_letters.files(), DEAD_LETTERS, groups=all_together)
+    dead_rows = 0
+    with closing(Scan(task.settings, {place.topic: [place.partition]}, start=first, end=end)) as scan:
+        for batch in scan:
+            rows, dead = task.decoder.decode(batch, task.origin)
+            assert rows.num_rows + dead.num_rows == batch.num_rows
+            files.add(rows)
+            dead_files.add(from_offset(dead, task.dead_first))
+            dead_rows += dead.num_rows
+    return TaskDone(task.range, files.rows, files.finish(), dead_files.finish(), dead_rows)
