@@ -24,7 +24,9 @@ BEGAN_MS: Final = time.time_ns() // 1_000_000 // WINDOW_MS * WINDOW_MS - 20 * WI
 
 def send(broker: Broker, topic: str, *, each: int, producer_id: str = "web-1") -> None:
     """So many messages to each of the windows, by a sender that says its last word."""
-    with AuditedProducer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5}, producer_id=producer_id) as producer:
+    # Not sticking to a partition: neighbours go to different ones, where there are several.
+    config = {"bootstrap.servers": broker.bootstrap, "linger.ms": 5, "sticky.partitioning.linger.ms": 0}
+    with AuditedProducer(config, producer_id=producer_id) as producer:
         for window in range(WINDOWS):
             for number in range(each):
                 time_ms = BEGAN_MS + window * WINDOW_MS + number % WINDOW_MS
@@ -33,7 +35,10 @@ def send(broker: Broker, topic: str, *, each: int, producer_id: str = "web-1") -
 
 
 def tamper(rows: pa.Table, *, lost: int = 0, doubled: int = 0) -> pa.Table:
-    """The same rows but for so many of the middle window, which are not there, and so many others, which are twice."""
+    """The same rows but for so many of the middle window, which are not there, and so many others, which are twice.
+
+    Given in the order of their times.
+    """
     start = rows.num_rows // WINDOWS + 1
     kept = pa.concat_tables([rows.slice(0, start), rows.slice(start + lost)])
     return pa.concat_tables([kept, rows.slice(start + lost, doubled)])
@@ -55,7 +60,7 @@ def write_lake(broker: Broker, topic: str, path: Path, *, lost: int = 0, doubled
     rows = rows.set_column(
         rows.schema.get_field_index("timestamp"), "timestamp", rows["timestamp"].cast(pa.timestamp("us", "UTC"))
     )
-    rows = tamper(rows, lost=lost, doubled=doubled)
+    rows = tamper(rows.sort_by("timestamp"), lost=lost, doubled=doubled)
     half = rows.num_rows // 2
     for part in (rows.slice(0, half), rows.slice(half)):
         write_deltalake(str(path), part, mode="append")

@@ -117,9 +117,13 @@ def _read_ledger(path: str, topic: str, options: Mapping[str, str] | None) -> li
 
 
 def _add_ledger(entries: Sequence[Mapping[str, Any]], counted: Counted) -> None:
-    """How far loads have come, whatever became of the rows; and what was gone before the first of them."""
-    for entry in entries:
+    """How far loads have come, whatever became of the rows; and where the first of them began.
+
+    `missing` offsets from its first on were deleted before they could be read.
+    """
+    begins: dict[int, int] = {}
+    for entry in sorted(entries, key=lambda entry: (entry["first"], -entry["missing"])):
+        begins.setdefault(entry["partition"], entry["first"] + entry["missing"])
         counted.extend(entry["partition"], 0, entry["end"])
-    for entry in entries:
-        if entry["first"] == 0 and entry["missing"]:
-            counted.extents[entry["partition"]] = entry["missing"], counted.extents[entry["partition"]][1]
+    for partition, begin in begins.items():
+        counted.extents[partition] = begin, counted.extents[partition][1]

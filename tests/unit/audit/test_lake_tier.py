@@ -71,6 +71,13 @@ def test_the_ledger_tells_how_far_loads_have_come(tmp_path: Path) -> None:
     assert count_lake(str(tmp_path), "clicks").extents == {0: (50, 70)}
 
 
+def test_the_ledger_tells_where_the_first_load_began(tmp_path: Path) -> None:
+    write(tmp_path, rows([16, 17, 30]))
+    write(tmp_path / "_ledger", ledger(30, 31, missing=1))  # Gone between two loads: the lake never had it.
+    write(tmp_path / "_ledger", ledger(15, 30))
+    assert count_lake(str(tmp_path), "clicks").extents == {0: (15, 31)}
+
+
 def test_a_load_that_goes_on_meanwhile_was_not_yet_where_its_rows_are_not(tmp_path: Path) -> None:
     write(tmp_path, rows([0, 1]))
     write(tmp_path / "_ledger", ledger(0, 2))
