@@ -39,6 +39,7 @@ from tests.proofs import (
     fsync_errors,
     groups,
     kill,
+    lake,
     simulation,
     storm,
     streams,
@@ -176,6 +177,19 @@ PROOFS: Final = (
         total=60,
         ci=6,
         run=streams.run,
+    ),
+    Proof(
+        name="lake",
+        promise=(
+            "A load into a table whose driver is killed a hundred times, and its broker now and then, has every record "
+            "of the topic in the table or among the dead letters, once; what is seen on the way is part of the topic; "
+            "the ledger has neither gap nor overlap; and what the kills left on the disk is seen by nobody, and goes."
+        ),
+        unit="kills",
+        total=100,
+        ci=10,
+        slice_units=20,
+        run=lake.run,
     ),
     Proof(
         name="embedded",

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from headrace import __version__
-from headrace.cli import audit, consume, demo, export, groups, import_file, log, produce, sql, topics
+from headrace.cli import audit, consume, demo, export, groups, import_file, lake, load, log, produce, sql, topics
 from headrace.cli.failures import told_in_one_line
 
 
@@ -61,6 +61,8 @@ app.command("export")(export.export)
 app.command("import")(import_file.import_file)
 app.command("sql")(sql.sql)
 app.command("audit")(audit.audit)
+app.command("load")(load.load)
+app.add_typer(lake.app, name="lake")
 app.add_typer(groups.app, name="groups")
 app.add_typer(log.app, name="log")
 app.command("demo")(demo.demo)

@@ -1,0 +1,86 @@
+"""Tasks of a load on Spark: one Spark task each, tried again as Spark does, with progress to look at meanwhile."""
+
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from headrace.errors import HeadraceError
+from headrace.pipeline.tasks import Task, TaskOutcome, run_task
+
+_LOOK_S: Final = 0.1
+
+
+class SparkTrouble(HeadraceError):
+    """Spark gave up on a task. Nothing of the load was committed."""
+
+
+class SparkTasks:
+    """Give it to a `Load`. The session is begun with the first task, and stays for those that follow."""
+
+    def __init__(self, begin: Callable[[], SparkSession]) -> None:
+        self._begin = begin
+        self._context: SparkContext | None = None
+        # Spark's own call waits until all is done, so it is made beside; always by the same thread, because Spark keeps
+        # one of its own for each that ever asked it something.
+        self._beside = ThreadPoolExecutor(1, "headrace-spark")
+
+    def __call__(self, tasks: Sequence[Task], tell: Callable[[int], None]) -> list[TaskOutcome]:
+        if self._context is None:
+            with _interrupts_kept():
+                self._context = self._begin().sparkContext
+        context, group = self._context, f"headrace-load-{uuid.uuid4()}"
+        job = self._beside.submit(_collect, context, tasks, group)
+        try:
+            while wait([job], _LOOK_S).not_done:
+                tell(_tasks_done(context, group))
+        except BaseException:  # Ctrl-C: the tasks are of no use to anybody.
+            context.cancelJobGroup(group)
+            raise
+        try:
+            return job.result()
+        except Exception as error:  # Whatever it was, in Java or in Python: it is Spark's last word on the job.
+            raise SparkTrouble(f"a task failed again and again: {_last_words(error)}") from error
+
+
+def _collect(context: SparkContext, tasks: Sequence[Task], group: str) -> list[TaskOutcome]:
+    context.setJobGroup(group, "headrace load", interruptOnCancel=True)
+    return context.parallelize(tasks, len(tasks)).map(run_task).collect()
+
+
+def _tasks_done(context: SparkContext, group: str) -> int:
+    tracker = context.statusTracker()
+    done = 0
+    for job_id in tracker.getJobIdsForGroup(group):
+        job = tracker.getJobInfo(job_id)
+        for stage_id in job.stageIds if job else ():
+            stage = tracker.getStageInfo(stage_id)
+            done += stage.numCompletedTasks if stage else 0
+    return done
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Spark takes Ctrl-C for itself when it begins; whoever had it before may have more to do than to stop."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+def _last_words(error: Exception) -> str:
+    """The line of a long story in which Python said what was wrong."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [
+        line for line in lines if line and not line.startswith(("at ", "File ", "Traceback", "Driver stack", "..."))
+    ]
+    named = [line for line in told if line.partition(":")[0].endswith(("Error", "Exception", "Failed"))]
+    return (named or told or [type(error).__name__])[-1 if named else 0]

@@ -1,0 +1,139 @@
+"""A loading driver killed at random moments, over and over, and now and then its broker.
+
+The table is the topic in the end, and never anything that is not in it on the way. Commits are small, so that most
+kills meet the moments that matter: between files and commit, within a commit, between dead letters, commit and ledger.
+Tasks run in the driver's process here, which starts in no time; `tests/pipeline/test_load_spark.py` kills drivers that
+have a Spark.
+"""
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections import Counter
+from datetime import timedelta
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Final
+
+from deltalake import DeltaTable
+
+from headrace.pipeline.load import Load
+from headrace.pipeline.location import parse_location
+from headrace.pipeline.upkeep import vacuum
+from headrace.testing import Broker
+from headrace.wire.errors import Unavailable
+from tests.pipeline.loading import STRANGE_MS, check_ledger, records_of, request, rows_of, run_here, write_clicks
+from tests.proofs.proof import Facts, Slice
+
+ROWS: Final = 4_000
+COMMIT_OFFSETS: Final = 150
+_OLD_S: Final = 48 * 3600
+
+
+def run(work: Slice) -> Facts:
+    lake = work.scratch / "lake"
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload([__name__])
+    broker_kills = kills_met = rows = 0
+    with Broker() as broker:
+        write_clicks(broker, ROWS)
+        for unit in work.each():
+            if unit % 5 == 0:  # Dead letters, so that kills may meet their commit as well.
+                broker.produce("clicks", "strange", partition=unit % 3, timestamp_ms=STRANGE_MS)
+            kills_broker = unit % 6 == 5
+            broker_kills += kills_broker
+            while not kill_a_driver(processes, broker, lake, random.Random(unit), kills_broker=kills_broker):
+                write_clicks(broker, ROWS)  # It was done before the kill: there has to be more to do.
+            now = check_part(broker, lake)
+            assert now >= rows, f"{rows} rows became {now}"
+            kills_met += now > rows
+            rows = now
+        drive(broker.bootstrap, lake)
+        dead_letters = check_whole(broker, lake)
+    assert kills_met > len(work.units) // 4, "the kills met too few commits to show anything"
+    return {
+        "kills": len(work.units),
+        "kills_of_the_broker": broker_kills,
+        "rows": sum(rows_of(lake).values()),
+        "dead_letters": dead_letters,
+        "commits": DeltaTable(lake).version(),
+        "orphan_files_removed": remove_orphans(lake),
+    }
+
+
+def drive(bootstrap: str, lake: Path) -> None:
+    """Until all is loaded, or somebody kills the process; a broker that is away is waited for."""
+    with Load(request(bootstrap, lake, offsets_per_commit=COMMIT_OFFSETS), run=run_here) as work:
+        while True:
+            try:
+                work.once()
+                return
+            except Unavailable:
+                time.sleep(0.05)
+
+
+def kill_a_driver(
+    processes: ForkServerContext, broker: Broker, lake: Path, chance: random.Random, *, kills_broker: bool
+) -> bool:
+    """Start one and kill it a moment later; whether it was still at work."""
+    driver = processes.Process(target=drive, args=(broker.bootstrap, lake))
+    commits_before = count_commits(lake)
+    driver.start()
+    # By commits and not by time alone: some machines are slow.
+    commits_wanted = chance.randrange(4)
+    while driver.is_alive() and count_commits(lake) < commits_before + commits_wanted:
+        time.sleep(0.001)
+    time.sleep(chance.uniform(0.0, 0.3))
+    if kills_broker:  # The driver waits for it, and is killed a little later.
+        broker.kill()
+        broker.start()
+        time.sleep(chance.uniform(0.0, 0.5))
+    driver.kill()
+    driver.join()
+    assert driver.exitcode in (0, -signal.SIGKILL)
+    return driver.exitcode != 0
+
+
+def count_commits(lake: Path) -> int:
+    return len(list((lake / "_delta_log").glob("*.json")))
+
+
+def check_part(broker: Broker, lake: Path) -> int:
+    """That what is in the table is in the topic, nothing twice; how much it is."""
+    if not DeltaTable.is_deltatable(str(lake)):
+        return 0
+    table = rows_of(lake)
+    assert not table - records_of(broker)
+    check_ledger(lake)
+    return sum(table.values())
+
+
+def check_whole(broker: Broker, lake: Path) -> int:
+    """That each record is a row or a dead letter, once; how many are dead letters."""
+    topic = records_of(broker)
+    strange = Counter({record: count for record, count in topic.items() if record[3] == STRANGE_MS})
+    assert rows_of(lake) == topic - strange
+    dead = DeltaTable(lake / "_dead_letters").to_pyarrow_table().select(["partition", "offset"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in dead) == sorted(record[1:3] for record in strange)
+    check_ledger(lake)
+    return len(dead)
+
+
+def remove_orphans(lake: Path) -> int:
+    """What kills left is on the disk and in no table; a vacuum takes it, once it is old, and nothing else."""
+    tables = (lake, lake / "_dead_letters", lake / "_ledger")
+    alive = {Path(uri) for table in tables for uri in DeltaTable(table).file_uris()}
+    rows = rows_of(lake)
+    long_ago_s = time.time() - _OLD_S
+    files = [path for path in lake.rglob("*.parquet*") if "_delta_log" not in path.parts]
+    for path in files:
+        os.utime(path, (long_ago_s, long_ago_s))
+    orphans = {path for path in files if path not in alive}
+    removed = {Path(path) for path in vacuum(parse_location(lake), older_than=timedelta(hours=24), with_orphans=True)}
+    left = {path for path in lake.rglob("*.parquet*") if "_delta_log" not in path.parts}
+    assert orphans <= removed
+    assert left == alive
+    assert rows_of(lake) == rows
+    return len(orphans)
