@@ -18,7 +18,13 @@ PROPERTIES = {"log.retention.ms": "-1"}
 
 # Where one test takes seconds, for every one of them starts programs of Java's.
 LENGTHY = frozenset(
-    {"test_columnar_cluster.py", "test_columnar_transactions.py", "test_groups.py", "test_kafka_scripts.py"}
+    {
+        "test_columnar_cluster.py",
+        "test_columnar_transactions.py",
+        "test_groups.py",
+        "test_kafka_scripts.py",
+        "test_official_connector.py",
+    }
 )
 
 _numbers = itertools.count()
