@@ -6,7 +6,21 @@ import typer
 from typer.core import TyperGroup
 
 from headrace import __version__
-from headrace.cli import audit, consume, demo, export, groups, import_file, lake, load, log, produce, sql, topics
+from headrace.cli import (
+    audit,
+    consume,
+    demo,
+    demo_lake,
+    export,
+    groups,
+    import_file,
+    lake,
+    load,
+    log,
+    produce,
+    sql,
+    topics,
+)
 from headrace.cli.failures import told_in_one_line
 
 
@@ -66,3 +80,4 @@ app.add_typer(lake.app, name="lake")
 app.add_typer(groups.app, name="groups")
 app.add_typer(log.app, name="log")
 app.command("demo")(demo.demo)
+app.command("demo-lake")(demo_lake.demo_lake)

@@ -86,12 +86,13 @@ def audit(
     if as_json:
         print_json(report_fields(found))
     else:
-        _print(found)
+        print_audit(found)
     if not found.is_well:
         raise typer.Exit(1)
 
 
-def _print(found: "Audit") -> None:
+def print_audit(found: "Audit") -> None:
+    """As a table, with a word on how it stands."""
     from headrace.audit.report import full_bar, stranger_notes
 
     full = full_bar(found)
