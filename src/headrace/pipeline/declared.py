@@ -2,8 +2,9 @@
 
     {"page": "string", "user": {"id": "long", "name": "string"}, "tags": ["string"], "at": "timestamp"}
 
-An object is a struct, a list of one type is an array. Every field may be null or missing. A number is no text, 1.5 is
-no long and "7" is no number; a long is a double only where the double is the same number. What does not fit is a
+An object is a struct, a list of one type is an array. Every field may be null or missing, and one that is not declared
+may be there as long as it is null or empty, of which no type could be told. A number is no text, 1.5 is no
+long and "7" is no number; a long is a double only where the double is the same number. What does not fit is a
 `Mismatch` that says which field and why.
 """
 
@@ -21,6 +22,7 @@ from headrace.pipeline.columns import EVENT, SOURCE
 Convert = Callable[[Any, str], Any]
 
 _SHOWN_CHARS_MAX: Final = 40
+_NOTHING: Final[tuple[Any, ...]] = (None, [], {})
 _DOUBLE_EXACT_MAX: Final = 2**53
 
 
@@ -86,8 +88,8 @@ def struct_converter(kind: Mapping[str, Any]) -> Convert:
         if not isinstance(value, dict):
             raise TypeError
         prefix = f"{path}." if path else ""
-        for name in value:
-            if name not in fields:
+        for name, inner in value.items():
+            if name not in fields and inner not in _NOTHING:
                 raise Mismatch(f"field {prefix}{_whole(name)} is not declared")
         return {name: convert_one(value.get(name), f"{prefix}{name}") for name, convert_one in fields.items()}
 

@@ -75,6 +75,14 @@ def test_every_type() -> None:
     }
 
 
+def test_a_field_that_is_not_declared_may_be_there_if_it_holds_nothing() -> None:
+    rows, reasons = decode(
+        b'{"count": 1, "old": null, "list": [], "user": {"more": {}}}', b'{"zero": 0}', b'{"no": ""}'
+    )
+    assert [row["count"] for row in rows] == [1]
+    assert reasons == ["field zero is not declared", "field no is not declared"]
+
+
 def test_every_field_may_be_missing_or_null() -> None:
     rows, reasons = decode(b"{}", json.dumps(dict.fromkeys(DECLARED)).encode())
     assert not reasons
