@@ -86,6 +86,12 @@ def _count_stamps(counts: Counts, values: pa.Array) -> None:
             add_sequences(seen, sequences[row].values.to_numpy().astype(np.int64))
 
 
+def add_flags(seen: SeenSpan, number: int, flags: npt.NDArray[np.uint8], *, again: int) -> None:
+    """A block of what another counter has seen. What both have seen was seen twice."""
+    add_sequences(seen, np.flatnonzero(flags) + number * BLOCK)
+    seen.add_again(number, again)
+
+
 def add_sequences(seen: SeenSpan, sequences: Int64s) -> None:
     """As many `add`s."""
     if not len(sequences):

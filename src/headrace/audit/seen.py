@@ -73,6 +73,11 @@ class SeenSpan:
             block.extend(bytes(size - len(block)))
         return block
 
+    def blocks(self) -> Iterator[tuple[int, bytearray, int]]:
+        """Each block as it is: its number, its flags, and how many messages were there beyond those."""
+        for number in sorted(self._blocks):
+            yield number, self._blocks[number], self._again[number]
+
     def add_again(self, number: int, count: int) -> None:
         self._again[number] += count
 

@@ -1,5 +1,6 @@
 """`headrace audit`: did every message of a topic arrive, at every tier, exactly once? Status 0 says yes."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,6 +15,7 @@ from headrace.cli.output import AsJson, CommandError, note, print_json, print_ta
 from headrace.cli.pairs import parse_pairs
 
 if TYPE_CHECKING:
+    from headrace.audit.lake_tier import CountRows
     from headrace.audit.reconcile import Audit, Row
 
 _BAR_CELLS: Final = 24
@@ -43,6 +45,10 @@ def audit(
         list[str],
         typer.Option("--lake-option", metavar="KEY=VALUE", help="For an object store: region, keys. May be repeated."),
     ] = [],  # noqa: B006
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Count the lake with Spark: local[2,3], or where a cluster's master is."),
+    ] = None,
     grace: Annotated[
         str,
         typer.Option(metavar="TIME", help="How long after the end of a window all should have arrived: 30s, 5m, 1h."),
@@ -61,6 +67,9 @@ def audit(
     require("pyarrow", extra="arrow")
     if lake is not None:
         require("deltalake", extra="spark")
+    elif master is not None:
+        raise typer.BadParameter("--master counts a lake: say --lake too")
+    options = parse_pairs(lake_options, option="--lake-option")
     from headrace.audit.auditing import audit as run
     from headrace.audit.reconcile import COMPLETE
     from headrace.audit.report import report_fields
@@ -71,7 +80,8 @@ def audit(
             cluster.wire_settings(),
             topic,
             lake=lake,
-            lake_options=parse_pairs(lake_options, option="--lake-option"),
+            lake_options=options,
+            count_rows=None if master is None else _count_with_spark(master, options),
             audit_topic=audit_topic,
             grace_ms=grace_ms,
         )
@@ -89,6 +99,14 @@ def audit(
         print_audit(found)
     if not found.is_well:
         raise typer.Exit(1)
+
+
+def _count_with_spark(master: str, options: Mapping[str, str]) -> "CountRows":
+    require("pyspark", extra="spark")
+    from headrace.pipeline.audit_job import count_with
+    from headrace.pipeline.session import spark_session
+
+    return count_with(spark_session(master=master, app="headrace audit"), options)
 
 
 def print_audit(found: "Audit") -> None:

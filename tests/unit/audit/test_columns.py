@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headrace.audit.columns import HEADERS, add_sequences, add_stamps, count_headers
+from headrace.audit.columns import HEADERS, add_flags, add_sequences, add_stamps, count_headers
 from headrace.audit.seen import BLOCK, Counts, SeenSpan
 from headrace.audit.stamps import NUMBER_MAX, STAMP_HEADER, SpanId, Stamp, encode_stamp, parse_stamp, stamp_prefix
 
@@ -90,6 +90,18 @@ def test_counting_a_column_is_counting_its_rows(shape: str) -> None:
     counts = Counts()
     count_headers(counts, headers)
     assert summary(counts) == summary(one_by_one)
+
+
+def test_what_several_counters_have_seen_is_added_block_by_block() -> None:
+    whole, added = SeenSpan(), SeenSpan()
+    for sequences in ([0, 2, 2, BLOCK + 5], [1, 2, 77], [NUMBER_MAX]):
+        part = SeenSpan()
+        for sequence in sequences:
+            whole.add(sequence)
+            part.add(sequence)
+        for number, flags, again in part.blocks():
+            add_flags(added, number, np.frombuffer(flags, np.uint8), again=again)
+    assert (added.runs, added.again) == (whole.runs, whole.again)
 
 
 def test_sequences_are_added_many_at_a_time() -> None:
