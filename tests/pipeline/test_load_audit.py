@@ -1,14 +1,18 @@
 """Tables that a real load made, under audit: what it brought is complete, and what it has not come to is late."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from deltalake import DeltaTable
 
 from headrace.audit import AuditedProducer
 from headrace.pipeline.json_decoding import JsonDecoder
+from headrace.pipeline.load import Load
+from headrace.pipeline.location import parse_location
 from headrace.testing import BrokerPool
 from tests.clients.audited import BEGAN_MS, WINDOWS, audit, send, troubles
-from tests.pipeline.loading import load
+from tests.pipeline.loading import load, request, run_here
+from tests.pipeline.object_store import BUCKET, object_store
 from tests.pipeline.topics import cut
 
 
@@ -66,3 +70,17 @@ def test_dead_letters_have_arrived(headrace_pool: BrokerPool, tmp_path: Path) ->
         loaded = load(broker, lake, kind="json", decoder=decoder)
         assert (loaded.rows, loaded.dead_letters) == (2, 2)
         assert troubles(audit(broker, "clicks", "--lake", lake)) == {}
+
+
+def test_a_table_in_an_object_store_is_audited_too(headrace_pool: BrokerPool) -> None:
+    with headrace_pool.broker() as broker, object_store() as store:
+        broker.create_topic("clicks")
+        send(broker, "clicks", each=10)
+        lake = f"s3://{BUCKET}/clicks"
+        asked = replace(request(broker.bootstrap, Path(lake)), lake=parse_location(lake, store.options))
+        with Load(asked, run=run_here) as work:
+            work.once()
+        send(broker, "clicks", each=1, producer_id="web-2")
+        words = [word for name, value in store.options.items() for word in ("--lake-option", f"{name}={value}")]
+        report = audit(broker, "clicks", "--lake", lake, *words)
+    assert troubles(report) == {("lake", window): {"late": 1} for window in range(WINDOWS)}
