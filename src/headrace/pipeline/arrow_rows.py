@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 _HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _TIMESTAMP: Final = pa.timestamp("us", "UTC")
-_NO_TIMESTAMP: Final = pa.scalar(-1000, _TIMESTAMP)
+_NO_TIMESTAMP_US: Final = -1000
 
 # By Spark's names.
 TYPES: Final[dict[str, pa.DataType]] = {
@@ -45,7 +45,8 @@ def spark_batch(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
 def _converted(name: str, column: pa.Array) -> pa.Array:
     if name == "timestamp":
         moments = column.cast(_TIMESTAMP)
-        return pc.fill_null(moments, _NO_TIMESTAMP) if moments.null_count else moments
+        # Made only where it is needed: with the first scalar Arrow loads pandas, in every process of Spark's.
+        return pc.fill_null(moments, pa.scalar(_NO_TIMESTAMP_US, _TIMESTAMP)) if moments.null_count else moments
     return _null_for_none(column) if name == "headers" else column
 
 
