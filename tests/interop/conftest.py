@@ -23,6 +23,7 @@ LENGTHY = frozenset(
         "test_columnar_transactions.py",
         "test_groups.py",
         "test_kafka_scripts.py",
+        "test_load_cluster.py",
         "test_official_connector.py",
     }
 )
