@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.pipeline.session import spark_session
+from headrace.testing import Broker, BrokerPool
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,3 +25,14 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session(app="headrace-tests", settings=settings)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def broker(headrace_pool: BrokerPool) -> Iterator[Broker]:
+    with headrace_pool.broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"

@@ -110,3 +110,25 @@ def test_a_stream_is_written_back_to_a_topic(spark: SparkSession, broker: Broker
         shouted, "out", bootstrap=broker.bootstrap, name="shout", checkpoint=tmp_path / "state", every="once"
     ).awaitTermination()
     assert sorted(broker.log("out", 0).values) == [b"A", b"B"]
+
+
+def test_a_batch_is_written_once_whoever_commits_before_it(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Somebody changes the table between our look at it and our commit."""
+    table, state = tmp_path / "table", tmp_path / "state"
+    broker.create_topic("meddled", 1)
+    meddled = []
+
+    def meddle(batch: DataFrame) -> DataFrame:
+        if (table / "_delta_log").exists():
+            version = DeltaTable(table).version()
+            DeltaTable(table).alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
+            meddled.append(DeltaTable(table).version() > version)
+        return batch
+
+    for page in (b"a", b"b"):
+        broker.produce("meddled", page)
+        landing.to_table(
+            clicks(spark, broker, "meddled"), table, name="meddled", checkpoint=state, transform=meddle, every="once"
+        ).awaitTermination()
+    assert any(meddled)
+    assert sorted(row["page"] for row in DeltaTable(table).to_pyarrow_table().to_pylist()) == ["a", "b"]

@@ -1,7 +1,6 @@
 """Loads from a real broker into a real table: whole, once, and refused where they could not be."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +26,6 @@ from tests.pipeline.loading import (
     write_clicks,
 )
 from tests.pipeline.topics import cut, delete, grow
-
-
-@pytest.fixture
-def broker(headrace_pool: BrokerPool) -> Iterator[Broker]:
-    with headrace_pool.broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
 
 
 def test_the_table_is_the_topic(broker: Broker, lake: Path) -> None:

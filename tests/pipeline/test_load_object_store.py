@@ -15,16 +15,10 @@ from headrace.pipeline.load import Load, Loaded, LoadRequest
 from headrace.pipeline.location import Location, parse_location
 from headrace.pipeline.tasks import RunTasks, TaskOutcome
 from headrace.pipeline.upkeep import compact, vacuum
-from headrace.testing import Broker, BrokerPool
+from headrace.testing import Broker
 from headrace.wire.settings import client_settings
 from tests.pipeline.loading import records_of, run_here, write_clicks
 from tests.pipeline.object_store import BUCKET, ObjectStore, object_store
-
-
-@pytest.fixture
-def broker(headrace_pool: BrokerPool) -> Iterator[Broker]:
-    with headrace_pool.broker() as broker:
-        yield broker
 
 
 @pytest.fixture

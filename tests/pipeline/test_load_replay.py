@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,19 +22,8 @@ from headrace.pipeline.replacing import NotLoaded
 from headrace.pipeline.splitting import OffsetRange
 from headrace.pipeline.tasks import TaskOutcome
 from headrace.pipeline.upkeep import compact, vacuum
-from headrace.testing import Broker, BrokerPool
+from headrace.testing import Broker
 from tests.pipeline.loading import check_ledger, load, records_of, request, rows_of, run_here, write_clicks
-
-
-@pytest.fixture
-def broker(headrace_pool: BrokerPool) -> Iterator[Broker]:
-    with headrace_pool.broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
 
 
 def clicks(partition: int, first: int, end: int) -> OffsetRange:

@@ -27,19 +27,8 @@ from headrace.pipeline.origins import Origin
 from headrace.pipeline.spark_tasks import SparkTasks, SparkTrouble
 from headrace.pipeline.transforming import transformed
 from headrace.pipeline.upkeep import compact
-from headrace.testing import Broker, BrokerPool
+from headrace.testing import Broker
 from tests.pipeline.loading import check_ledger, load, records_of, rows_of, write_clicks
-
-
-@pytest.fixture
-def broker(headrace_pool: BrokerPool) -> Iterator[Broker]:
-    with headrace_pool.broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
 
 
 def test_tasks_on_spark_load_the_topic(spark: SparkSession, broker: Broker, lake: Path) -> None:

@@ -134,7 +134,7 @@ def demo_lake(
         if as_json:
             print_json(outcome.fields())
         else:
-            _show(outcome, places)
+            _show(outcome, places if keep else None)
         if outcome.missing or outcome.duplicated:
             raise CommandError(f"{outcome.missing:,} events are missing, {outcome.duplicated:,} are there twice")
         out.print("[bold green]No event is missing at any tier, none is there twice.[/]")
@@ -293,7 +293,7 @@ def _look(bootstrap: str, places: Places) -> Outcome:
     )
 
 
-def _show(outcome: Outcome, places: Places) -> None:
+def _show(outcome: Outcome, kept: Places | None) -> None:
     from headrace.cli.audit import print_audit
 
     print_audit(outcome.audit)
@@ -306,8 +306,8 @@ def _show(outcome: Outcome, places: Places) -> None:
         ("from event to lake", f"{delays}, the kill included"),
         ("windows counted by the stream", f"{outcome.windows:,}"),
         ("uncertain, at most", f"{outcome.uncertain:,}: in flight when their sender was killed"),
-        ("the lake", str(places.lake)),
-        ("pages per window", str(places.pages)),
+        ("the lake", str(kept.lake) if kept else "is removed now; --keep leaves it"),
+        ("pages per window", str(kept.pages) if kept else "likewise"),
     ]
     print_table(("figure", "value"), figures)
 

@@ -148,6 +148,7 @@ class _Table:
         if not self.keys:
             write_deltalake(table, rows, mode="append", commit_properties=properties)
             return
+        # SQL's equality knows no nulls, and here a null is a key like any other.
         same = " AND ".join(
             f"(s.`{key}` = t.`{key}` OR (s.`{key}` IS NULL AND t.`{key}` IS NULL))" for key in self.keys
         )
