@@ -118,6 +118,18 @@ def test_a_batch_too_large_for_the_topic_says_what_to_do(broker: Broker) -> None
     assert columnar.write(broker.bootstrap, "orders", numbers(1000), batch_bytes=1900, config=QUICK).records == 1000
 
 
+def test_what_the_same_answer_acknowledged_is_told_beside_the_refusal(broker: Broker) -> None:
+    broker.create_topic("orders", 5, max_message_bytes=2000)
+    with columnar.Writer(broker.bootstrap, "orders", partition="place", config=QUICK) as writer:
+        broker.faults.delay(seconds=1, api="Produce")
+        writer.write(pa.record_batch({"place": [4], "value": [b"first"]}))
+        time.sleep(0.1)  # The answer is waited for: what comes meanwhile goes together in the next request.
+        writer.write(pa.record_batch({"place": [0, 2], "value": [bytes(5000), b"second"]}))
+        with pytest.raises(columnar.WriteFailed, match="takes no batch of") as caught:
+            writer.flush()
+    assert {number: part.records for number, part in caught.value.written.partitions.items()} == {2: 1, 4: 1}
+
+
 def test_partitions_added_while_writing_are_used(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     fresh = QUICK | {"metadata.max.age.ms": 50}
@@ -311,6 +323,9 @@ def test_what_is_not_there(broker: Broker) -> None:
         ({"value": [b"x"]}, {"key": "user"}, "key='user': the data has no such column"),
         ({"value": [b"x"], "headers": [3]}, {}, "headers are a list of structs"),
         ({"value": [b"x"]}, {"compression": "brotli"}, "compression='brotli' is none of"),
+        ({"value": [b"x"]}, {"compression": "snappy", "compression_level": 1}, "snappy has no levels"),
+        ({"value": [b"x"]}, {"compression": "gzip", "compression_level": 10}, "those of gzip go from -1 to 9"),
+        ({"value": [b"x"]}, {"compression": "zstd", "compression_level": 23}, "those of zstd go from .* to 22"),
         ({"value": [b"x"]}, {"acks": 1}, "acks=1 cannot be idempotent"),
         ({"value": [b"x"]}, {"acks": 7}, "acks=7 is none of"),
     ],

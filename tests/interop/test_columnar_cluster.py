@@ -217,6 +217,12 @@ def test_trouble_costs_no_row_and_repeats_none(
         check_written(bootstrap, topic_name, count, written, following.rows(count))
 
 
+def read_partitions(bootstrap: str, topic: str) -> set[int]:
+    """Those that have records."""
+    reader = columnar.read(bootstrap, topic, columns=["partition"], config=CONFIG)
+    return set(reader.read_all()["partition"].to_pylist())
+
+
 def test_partitions_that_are_added_are_written_to_and_followed(cluster: ApacheCluster, topic_name: str) -> None:
     """And are none of a read that had begun."""
     bootstrap = cluster.bootstrap
@@ -225,7 +231,10 @@ def test_partitions_that_are_added_are_written_to_and_followed(cluster: ApacheCl
     with Following(bootstrap, topic_name) as following, ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write_until, over, bootstrap, topic_name)
         try:
-            time.sleep(0.5)
+            deadline_s = time.monotonic() + 60
+            while read_partitions(bootstrap, topic_name) != {0, 1}:  # Brokers that have just started take their time.
+                assert time.monotonic() < deadline_s
+                time.sleep(0.1)
             bounded = columnar.read(bootstrap, topic_name, memory_bytes=MEMORY_BYTES, config=CONFIG)
             admin = AdminClient({"bootstrap.servers": bootstrap})
             admin.create_partitions([NewPartitions(topic_name, 5)])[topic_name].result(30)

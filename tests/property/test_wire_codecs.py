@@ -1,4 +1,4 @@
-"""Fetch answers and Produce requests as the client handles them by hand, held to their tables in every version."""
+"""Fetch answers, Produce requests and answers as the client handles them by hand, held to their tables."""
 
 import random
 
@@ -12,7 +12,7 @@ from headrace.protocol.messages.fetch import API as FETCH
 from headrace.protocol.messages.produce import API as PRODUCE
 from headrace.protocol.schema import Value
 from headrace.wire.fetch import FetchAnswer, FetchedPartition, parse_fetch_answer
-from headrace.wire.produce import TopicBatches, encode_produce
+from headrace.wire.produce import TopicBatches, encode_produce, read_lone_answer
 from tests.message_values import message_values
 
 few = settings(max_examples=15, deadline=None, derandomize=True)
@@ -128,3 +128,34 @@ def test_produce_requests(version: int, topics: list[TopicBatches], acks: int, t
     batches = [batch for topic in topics for _, batch in topic.batches]
     assert len(parts) <= 2 * len(batches) + 1
     assert [part.obj for part in parts if isinstance(part, memoryview)] == batches
+
+
+@every_produce
+@few
+@given(data=st.data())
+def test_a_lone_produce_answer_says_what_its_table_says_and_any_other_is_left_to_it(
+    version: int, data: st.DataObject
+) -> None:
+    value = data.draw(message_values(PRODUCE.response, version))
+    encoded = PRODUCE.response.encode(value, version)
+    found = read_lone_answer(memoryview(b"before" + encoded), 6, version)
+    parts = [part for each in value["responses"] for part in each["partition_responses"]]
+    if found is not None:
+        assert len(value["responses"]) == len(parts) == 1
+        assert found == (parts[0]["index"], parts[0]["error_code"])
+    for end in range(0, len(encoded), 7):
+        read_lone_answer(memoryview(encoded[:end]), 0, version)
+
+
+@every_produce
+@pytest.mark.parametrize("name", ["t", "x" * 100])
+def test_the_usual_produce_answer_is_a_lone_one(version: int, name: str) -> None:
+    topic = {
+        "name": name,
+        "topic_id": bytes(16),
+        "partition_responses": [{"index": 7, "error_code": 6, "base_offset": 5}],
+    }
+    encoded = PRODUCE.response.encode({"responses": [topic]}, version)
+    assert read_lone_answer(memoryview(encoded), 0, version) == (7, 6)
+    two = PRODUCE.response.encode({"responses": [topic, topic]}, version)
+    assert read_lone_answer(memoryview(two), 0, version) is None

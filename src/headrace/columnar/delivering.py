@@ -1,9 +1,11 @@
 """Encoded batches on their way: to the leaders of their partitions, acknowledged, in order, each exactly once.
 
-One thread for each broker that leads something. It sends the first batch of each of its partitions in one request and
-waits for the answer, so that of a partition one batch is under way at a time: what has to be sent again is sent as it
-was, and nothing can overtake it. With a producer id the broker knows a batch that it has already by its sequence
-number, and the answer that got lost costs nothing.
+Two connections to each broker that leads something, with a thread each and half of its partitions: brokers take the
+requests of one connection one after the other. A request has the next batch of each of its partitions. With a producer
+id up to five of a partition are under way at a time, which is how many a broker remembers: it knows a batch that it has
+already by its sequence number, refuses one whose predecessor it lacks, and so the answer that got lost costs nothing.
+Without an id it is one. Whatever has to be sent again is sent as it was, in the same order, once all of its partition
+that was under way has come back; then again one at a time, until one is acknowledged.
 
 Rules:
 
@@ -27,6 +29,7 @@ from headrace.protocol.messages.init_producer_id import API as INIT_PRODUCER_ID
 from headrace.protocol.messages.produce import API as PRODUCE
 from headrace.protocol.produce import TOPIC_IDS_SINCE
 from headrace.wire.cluster import Cluster
+from headrace.wire.connection import Connection, Ticket
 from headrace.wire.errors import Advice, Unavailable, advice, refusal
 from headrace.wire.metadata import Metadata
 from headrace.wire.patience import Patience
@@ -34,8 +37,9 @@ from headrace.wire.produce import TopicBatches, encode_produce
 from headrace.wire.retrying import leaders_after
 
 _REQUEST_BYTES: Final = 8 << 20
-_PURPOSE: Final = "produce"
+_CONNECTIONS: Final = 2  # To each broker; Apache Kafka was seen to take a fifth more than from one.
 _NO_OFFSET: Final = -1
+_UNDER_WAY_MAX: Final = 5  # Requests to a broker, and batches of a partition: it remembers so many of a producer.
 # The broker does not know our last batch, or thinks that one is missing.
 _FORGOTTEN: Final = {ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
 
@@ -47,23 +51,65 @@ class Producer(NamedTuple):
     epoch: int
 
 
+class _Way(NamedTuple):
+    """One of the connections to a broker."""
+
+    node_id: int
+    number: int
+
+    @property
+    def purpose(self) -> str:
+        return f"produce-{self.number}"
+
+
+def _way_to(node_id: int, partition: int) -> _Way:
+    return _Way(node_id, partition % _CONNECTIONS)
+
+
 @dataclass(slots=True, eq=False)
 class _Target:
-    """One partition, and what waits for it."""
+    """One partition, and what waits for it: of `waiting` so many of the first are under way, and so on."""
 
     partition: int
-    leader_id: int
+    way: _Way
     producer: Producer | None
-    next_sequence: int = 0
+    next_sequence: int = 0  # Of the first that is not stamped.
     waiting: deque[EncodedBatch] = field(default_factory=deque)
-    is_busy: bool = False
-    is_stamped: bool = False  # The first of `waiting`.
-    is_in_doubt: bool = False  # It was sent, and nobody knows what became of it.
+    under_way: int = 0
+    stamped: int = 0
+    in_doubt: int = 0  # They were sent, and nobody knows what became of them.
+    is_steady: bool = False  # The last to come back was acknowledged.
+    trouble: HeadraceError | None = None  # Why the first is to be sent again,
+    is_forgotten: bool = False  # namely because the broker knows nothing of those before it.
     patience: Patience | None = None  # Since it was first sent.
     first_offset: int | None = None
     last_offset: int | None = None
     records: int = 0
     unacknowledged: int = 0
+
+    def may_send(self) -> bool:
+        under_way_max = _UNDER_WAY_MAX if self.is_steady and self.producer is not None else 1
+        return self.trouble is None and self.under_way < min(under_way_max, len(self.waiting))
+
+    def doubt(self, batch: EncodedBatch) -> None:
+        """Of this one and those before it, for all we know, the broker has some."""
+        position = next(index for index, each in enumerate(self.waiting) if each is batch)
+        self.in_doubt = max(self.in_doubt, position + 1)
+
+    def come_back(self, trouble: HeadraceError) -> None:
+        """One that was under way is not acknowledged; the first trouble is the cause of what follows it."""
+        self.under_way -= 1
+        self.is_steady = False
+        if self.trouble is None:
+            self.trouble = trouble
+
+
+class _Request(NamedTuple):
+    """One that is under way: what it carries, and where its answer comes."""
+
+    connection: Connection
+    ticket: Ticket
+    batches: Mapping[_Target, EncodedBatch]
 
 
 class Delivered(NamedTuple):
@@ -85,7 +131,7 @@ class Delivery:
         self._memory_bytes = memory_bytes
         self._changed = threading.Condition()
         self._targets: dict[int, _Target] = {}
-        self._threads: set[int] = set()
+        self._threads: set[_Way] = set()
         self._queued_bytes = 0
         self._failure: BaseException | None = None
         self._closed = False
@@ -148,7 +194,7 @@ class Delivery:
 
     def _add_target(self, partition: int) -> _Target:
         leader = self._cluster.leader(self._topic, partition)
-        target = _Target(partition, leader.node_id, self._producer)
+        target = _Target(partition, _way_to(leader.node_id, partition), self._producer)
         with self._changed:
             self._targets[partition] = target
             self._employ([target])
@@ -157,121 +203,157 @@ class Delivery:
     # --- The threads ---------------------------------------------------------------------------------------------
 
     def _employ(self, targets: Iterable[_Target]) -> None:
-        for node_id in {target.leader_id for target in targets} - self._threads:
-            self._threads.add(node_id)
-            name = f"headrace-produce-{node_id}"
-            threading.Thread(target=self._work, args=(node_id,), name=name, daemon=True).start()
+        for way in {target.way for target in targets} - self._threads:
+            self._threads.add(way)
+            name = f"headrace-{way.purpose}-to-{way.node_id}"
+            threading.Thread(target=self._work, args=(way,), name=name, daemon=True).start()
         self._changed.notify_all()
 
-    def _work(self, node_id: int) -> None:
+    def _work(self, way: _Way) -> None:
+        requests: deque[_Request] = deque()
         try:
-            while (targets := self._next_targets(node_id)) is not None:
-                self._send(node_id, targets)
+            while (targets := self._next_targets(way, has_time=not requests)) is not None:
+                seen = self._cluster.metadata
+                # One connection for all that is under way, or it would not arrive in order; a lost one is left first.
+                connection = requests[-1].connection if requests else None
+                has_way = connection is None or connection.usable
+                if targets and has_way and len(requests) < _UNDER_WAY_MAX:
+                    if request := self._send(way, targets, connection):
+                        requests.append(request)
+                else:
+                    targets = self._receive(requests.popleft())
+                self._retry([target for target in targets if target.trouble and not target.under_way], seen)
         except BaseException as error:  # Theirs who write.
             with self._changed:
                 if self._failure is None and not self._closed:
                     self._failure = error
                 self._changed.notify_all()
 
-    def _next_targets(self, node_id: int) -> list[_Target] | None:
-        """Partitions that this broker leads and that have something to send, as many as fit into a request."""
+    def _next_targets(self, way: _Way, *, has_time: bool) -> list[_Target] | None:
+        """Partitions that go this way and have something to send, as many as fit into a request."""
         with self._changed:
             while not self._is_over:
                 chosen: list[_Target] = []
                 size = 0
                 for target in self._targets.values():
-                    if target.leader_id == node_id and target.waiting and not target.is_busy:
-                        size += len(target.waiting[0].data)
+                    if target.way == way and target.may_send():
+                        size += len(target.waiting[target.under_way].data)
                         if chosen and size > _REQUEST_BYTES:
                             break
                         chosen.append(target)
-                if chosen:
-                    for target in chosen:
-                        target.is_busy = True
-                        # To the end of the line, so that those behind are not left out of every request.
-                        self._targets[target.partition] = self._targets.pop(target.partition)
+                if chosen or not has_time:
                     return chosen
                 self._changed.wait()
             return None
 
     # --- One request ---------------------------------------------------------------------------------------------
 
-    def _send(self, node_id: int, targets: Sequence[_Target]) -> None:
+    def _send(self, way: _Way, targets: Sequence[_Target], connection: Connection | None) -> _Request | None:
+        """None where no answer will come."""
         cluster = self._cluster
-        seen = cluster.metadata
-        for target in targets:
-            self._prepare(target)
+        batches = {target: self._take(target) for target in targets}
         try:
-            connection = cluster.connection(node_id, _PURPOSE)
+            connection = connection or cluster.connection(way.node_id, way.purpose)
             topic = cluster.topic(self._topic)
             version = connection.version_of(PRODUCE)
             if topic.topic_id == ZERO_TOPIC_ID:
                 version = min(version, TOPIC_IDS_SINCE - 1)
-            batches = [(target.partition, target.waiting[0].data) for target in targets]
-            timeout_ms = int(1000 * cluster.settings.request_timeout_s)
+            parts = [(target.partition, batch.data) for target, batch in batches.items()]
             body = encode_produce(
                 version,
-                [TopicBatches(self._topic, topic.topic_id, batches)],
+                [TopicBatches(self._topic, topic.topic_id, parts)],
                 acks=self._acks,
-                timeout_ms=timeout_ms,
+                timeout_ms=int(1000 * cluster.settings.request_timeout_s),
             )
             ticket = connection.send_encoded(PRODUCE, body, version=version, answered=self._acks != 0)
-            # A broker takes its time first, and then says that it was too long.
-            patience_s = 1.5 * cluster.settings.request_timeout_s
-            answer = connection.receive(ticket, timeout_s=patience_s) if self._acks != 0 else None
         except Unavailable as trouble:
-            for target in targets:
-                target.is_in_doubt = True
-            self._retry(targets, trouble, seen)
-            return
-        if answer is None:
+            self._give_up(batches, trouble)
+            return None
+        if self._acks == 0:
             self._conclude(dict.fromkeys(targets, _NO_OFFSET))
-            return
+            return None
+        return _Request(connection, ticket, batches)
+
+    def _take(self, target: _Target) -> EncodedBatch:
+        """The next one that is not under way, stamped."""
+        with self._changed:
+            # To the end of the line, so that those behind are not left out of every request.
+            self._targets[target.partition] = self._targets.pop(target.partition)
+            batch = target.waiting[target.under_way]
+            target.under_way += 1
+        if target.patience is None:
+            target.patience = self._patience()
+        if target.stamped < target.under_way:
+            if target.producer is not None:
+                producer_id, epoch = target.producer
+                stamp(batch, producer_id=producer_id, producer_epoch=epoch, base_sequence=target.next_sequence)
+                target.next_sequence = sequence_after(target.next_sequence, batch.record_count)
+            target.stamped += 1
+        return batch
+
+    def _receive(self, request: _Request) -> list[_Target]:
+        """Wait for the answer, and take in what it says; whom it was about."""
+        try:
+            # A broker takes its time first, and then says that it was too long.
+            patience_s = 1.5 * self._cluster.settings.request_timeout_s
+            answer = request.connection.receive(request.ticket, timeout_s=patience_s)
+        except Unavailable as trouble:
+            self._give_up(request.batches, trouble)
+            return list(request.batches)
         offsets: dict[_Target, int] = {}
-        troubles: dict[_Target, HeadraceError] = {}
         hopeless: list[HeadraceError] = []
-        by_partition = {target.partition: target for target in targets}
+        by_partition = {target.partition: target for target in request.batches}
         for part in (part for each in answer["responses"] for part in each["partition_responses"]):
             if part["index"] not in by_partition:
                 raise ProtocolError(f"partition {part['index']} of {self._topic!r} was answered and not asked for")
             target = by_partition.pop(part["index"])
             code = part["error_code"]
-            if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                hopeless += self._refused(target, code, part["error_message"])
+            elif target.trouble is None:
                 offsets[target] = part["base_offset"] if code == ErrorCode.NONE else _NO_OFFSET
-            elif code in _FORGOTTEN and self._idempotent and not target.is_in_doubt:
-                # Whatever was sent before was acknowledged, and this batch was refused: it may begin a new sequence.
-                target.producer, target.next_sequence, target.is_stamped = self._new_producer(), 0, False
-                troubles[target] = refusal(code, self._name(target))
             else:
-                troubles[target] = self._explain(target, code, part["error_message"])
-                if advice(code) is Advice.FAIL:
-                    hopeless.append(troubles[target])
-        for target in by_partition.values():
-            target.is_in_doubt = True
-            troubles[target] = Unavailable(f"{self._name(target)}: the answer does not tell what became of a batch")
+                # What came before it is in doubt: it is sent again after that, and the broker will know it.
+                target.doubt(request.batches[target])
+                target.come_back(target.trouble)
         self._conclude(offsets)
         if hopeless:
             raise hopeless[0]
-        if troubles:
-            self._retry(list(troubles), next(iter(troubles.values())), seen)
+        for target in by_partition.values():
+            silence = Unavailable(f"{self._name(target)}: the answer does not tell what became of a batch")
+            self._give_up({target: request.batches[target]}, silence)
+        return list(request.batches)
 
-    def _prepare(self, target: _Target) -> None:
-        if target.patience is None:
-            target.patience = self._cluster.patience(self._cluster.settings.delivery_timeout_s)
-        if target.producer is not None and not target.is_stamped:
-            batch = target.waiting[0]
-            producer_id, epoch = target.producer
-            stamp(batch, producer_id=producer_id, producer_epoch=epoch, base_sequence=target.next_sequence)
-        target.is_stamped = True
+    def _refused(self, target: _Target, code: int, message: str | None) -> list[HeadraceError]:
+        """What no waiting will mend, if that is why."""
+        if target.trouble is not None:
+            target.come_back(target.trouble)  # Because of the one before it.
+            return []
+        is_forgotten = code in _FORGOTTEN and self._idempotent and not target.in_doubt
+        trouble = refusal(code, self._name(target)) if is_forgotten else self._explain(target, code, message)
+        target.is_forgotten = is_forgotten
+        target.come_back(trouble)
+        return [trouble] if not is_forgotten and advice(code) is Advice.FAIL else []
+
+    def _patience(self) -> Patience:
+        return self._cluster.patience(self._cluster.settings.delivery_timeout_s)
+
+    def _give_up(self, batches: Mapping[_Target, EncodedBatch], trouble: Unavailable) -> None:
+        """Nobody will tell what became of them."""
+        for target, batch in batches.items():
+            target.doubt(batch)
+            target.come_back(trouble)
 
     def _conclude(self, offsets: Mapping[_Target, int]) -> None:
         with self._changed:
             for target, offset in offsets.items():
                 batch = target.waiting.popleft()
                 self._queued_bytes -= len(batch.data)
-                target.next_sequence = sequence_after(target.next_sequence, batch.record_count)
-                target.is_stamped = target.is_in_doubt = target.is_busy = False
-                target.patience = None
+                target.under_way -= 1
+                target.stamped -= 1
+                target.in_doubt = max(0, target.in_doubt - 1)
+                target.is_steady = True
+                target.patience = self._patience() if target.under_way else None
                 if self._acks == 0:
                     target.unacknowledged += batch.record_count
                     continue
@@ -297,17 +379,27 @@ class Delivery:
             )
         return refusal(code, f"writing to {self._name(target)}" + (f" ({message})" if message else ""))
 
-    def _retry(self, targets: Sequence[_Target], trouble: HeadraceError, seen: Metadata) -> None:
+    def _retry(self, targets: Sequence[_Target], seen: Metadata) -> None:
         """Send the same again a little later, to whoever leads by then."""
+        if not targets:
+            return
+        trouble = targets[0].trouble
+        assert trouble is not None
         if self._acks == 0:
             raise trouble
+        for target in targets:
+            if target.is_forgotten:
+                if target.in_doubt:
+                    raise trouble  # Some behind it were taken: a new sequence would send them twice.
+                # Whatever was sent before was acknowledged, and this batch was refused: it may begin a new sequence.
+                target.producer, target.next_sequence, target.stamped = self._new_producer(), 0, 0
         patience = min((target.patience for target in targets if target.patience), key=lambda one: one.left_s)
         places = {target: TopicPartition(TopicName(self._topic), target.partition) for target in targets}
         leaders = leaders_after(trouble, self._cluster, places.values(), patience=patience, seen=seen)
         with self._changed:
             for target, place in places.items():
-                target.leader_id = leaders[place].node_id
-                target.is_busy = False
+                target.way = _way_to(leaders[place].node_id, target.partition)
+                target.trouble, target.is_forgotten = None, False
             self._employ(targets)
 
     def _new_producer(self) -> Producer:

@@ -42,18 +42,19 @@ def encode_batches(
     rows: npt.NDArray[np.int64] | None,
     *,
     batch_bytes: int,
+    batch_rows: int | None = None,
     codec: Codec,
     level: int | None = None,
     kernel: Kernel = KERNEL,
 ) -> list[EncodedBatch]:
-    """Batches of these rows of `columns`, in this order; None for all of them."""
+    """Batches of these rows of `columns`, in this order; None for all of them. `batch_rows` is the most in a batch."""
     rows = np.arange(len(columns)) if rows is None else np.ascontiguousarray(rows, np.int64)
     if not len(rows):
         return []
     timestamps = columns.timestamps[rows]
     contents = kernel.measure(columns, rows)
     sizes_max = _record_sizes_max(contents, timestamps, batch_bytes=batch_bytes)
-    firsts, size_bytes_max = _cut(sizes_max, batch_bytes=batch_bytes)
+    firsts, size_bytes_max = _cut(sizes_max, batch_bytes=batch_bytes, batch_rows=batch_rows or len(rows))
     plan = WritePlan(firsts=firsts, contents=contents, size_bytes_max=size_bytes_max)
     written = kernel.write(columns, rows, plan)
 
@@ -115,7 +116,7 @@ def _varint_bytes(size: int) -> int:
     return max(1, ((2 * size).bit_length() + 6) // 7)
 
 
-def _cut(sizes_max: Int64s, *, batch_bytes: int) -> tuple[Int64s, int]:
+def _cut(sizes_max: Int64s, *, batch_bytes: int, batch_rows: int) -> tuple[Int64s, int]:
     """The first row of each batch, and the bytes of all batches at most."""
     ends = np.cumsum(sizes_max)
     room = batch_bytes - HEADER_BYTES
@@ -123,6 +124,6 @@ def _cut(sizes_max: Int64s, *, batch_bytes: int) -> tuple[Int64s, int]:
     first, begin = 0, 0
     while first < len(ends):
         firsts.append(first)
-        first = max(first + 1, int(ends.searchsorted(begin + room, side="right")))
+        first = min(first + batch_rows, max(first + 1, int(ends.searchsorted(begin + room, side="right"))))
         begin = int(ends[first - 1])
     return np.array(firsts, np.int64), begin + HEADER_BYTES * len(firsts)

@@ -6,9 +6,12 @@ Rows become records of one batch after the other; rows with the same key go to t
 Java client would choose, in their order. Nothing is reported written that was not acknowledged.
 """
 
+import os
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self
 
@@ -18,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.columnar.delivering import Delivered, Delivery
-from headrace.columnar.encoding import encode_batches
+from headrace.columnar.encoding import EncodedBatch, encode_batches
 from headrace.columnar.partitioning import NO_PARTITION, partition_by_key
 from headrace.columnar.reading import Bootstrap
 from headrace.columnar.rebatching import rebatch
@@ -40,7 +43,9 @@ BATCH_BYTES: Final = 1_000_000
 MEMORY_BYTES: Final = 64 << 20
 _PIECE_BYTES: Final = 16 << 20
 _PIECE_ROWS: Final = 1 << 18
-_CODECS_WITH_LEVELS: Final = (Codec.GZIP, Codec.LZ4, Codec.ZSTD)
+# From the least to the greatest, as Kafka has them.
+_LEVELS: Final = {Codec.GZIP: (-1, 9), Codec.LZ4: (0, 17), Codec.ZSTD: (-131_072, 22)}
+_ENCODERS_MAX: Final = min(4, os.cpu_count() or 1)
 _ACKS: Final = {0: 0, 1: 1, -1: -1, "all": -1, "0": 0, "1": 1, "-1": -1}
 
 
@@ -101,8 +106,7 @@ def write(
         memory_bytes=memory_bytes,
         config=config,
     ) as writer:
-        for batch in batches_of(data):
-            writer.write(batch)
+        writer.write_all(batches_of(data))
         return writer.flush()
 
 
@@ -146,8 +150,10 @@ class Writer:
         self._partition = partition
         self._codec = _parse_compression(compression)
         self._level = compression_level
-        if compression_level is not None and self._codec not in _CODECS_WITH_LEVELS:
-            raise ConfigError(f"compression_level={compression_level}: {compression} has no levels")
+        if compression_level is not None:
+            _check_level(self._codec, compression_level)
+        # Encoding and compressing let other threads run meanwhile. None begins before it has to.
+        self._encoders = ThreadPoolExecutor(_ENCODERS_MAX, "headrace-encode")
         self._batch_bytes = batch_bytes
         if acks not in _ACKS:
             raise ConfigError(f"acks={acks!r} is none of 0, 1, all")
@@ -158,7 +164,7 @@ class Writer:
         settings = bootstrap if isinstance(bootstrap, ClientSettings) else client_settings(bootstrap, config)
         self._topic = topic
         self._cluster = Cluster(settings)
-        self._is_begun = False  # Some rows were taken.
+        self._is_begun = False  # Some rows were handed over to be sent.
         self._turn = 0  # Where the next rows without a key begin to be spread.
         try:
             self._cluster.partitions(topic)
@@ -179,17 +185,37 @@ class Writer:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Encode these rows and send them, waiting only where too much is under way already."""
-        for piece in rebatch([batch], rows_max=_PIECE_ROWS, bytes_max=_PIECE_BYTES):
-            with self._accounting() if self._is_begun else nullcontext():
+        self.write_all([batch])
+
+    def write_all(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """The same for many: the rows that follow are encoded while the first are handed over."""
+        under_way: deque[tuple[int, Future[list[EncodedBatch]]]] = deque()
+        with self._accounting():
+            for partition, encoded in self._encoded(batches):
+                under_way.append((partition, encoded))
+                if len(under_way) > _ENCODERS_MAX:
+                    self._hand_over(*under_way.popleft())
+            while under_way:
+                self._hand_over(*under_way.popleft())
+
+    def _encoded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Future[list[EncodedBatch]]]]:
+        for batch in batches:
+            for piece in rebatch([batch], rows_max=_PIECE_ROWS, bytes_max=_PIECE_BYTES):
                 columns = self._record_columns(piece)
-                by_partition = list(self._partitions(piece, columns))
-            self._is_begun = True
-            for partition, rows in by_partition:
-                batches = encode_batches(
-                    columns, rows, batch_bytes=self._batch_bytes, codec=self._codec, level=self._level
-                )
-                with self._accounting():
-                    self._delivery.put(partition, batches)
+                for partition, rows in self._partitions(piece, columns):
+                    yield partition, self._encoders.submit(
+                        encode_batches,
+                        columns,
+                        rows,
+                        batch_bytes=self._batch_bytes,
+                        codec=self._codec,
+                        level=self._level,
+                    )
+
+    def _hand_over(self, partition: int, encoded: Future[list[EncodedBatch]]) -> None:
+        batches = encoded.result()
+        self._is_begun = True
+        self._delivery.put(partition, batches)
 
     def flush(self) -> Written:
         """Wait until everything is acknowledged; what was, since the beginning."""
@@ -201,6 +227,7 @@ class Writer:
         """Send nothing more; what was not flushed may be lost."""
         self._delivery.close()
         self._cluster.close()
+        self._encoders.shutdown(wait=False, cancel_futures=True)
 
     def _written(self) -> Written:
         partitions = self._delivery.delivered()
@@ -212,6 +239,8 @@ class Writer:
         try:
             yield
         except HeadraceError as error:
+            if not self._is_begun:
+                raise
             written = self._written()
             raise WriteFailed(f"{error}; {written.records} rows were acknowledged before", written) from error
 
@@ -303,6 +332,15 @@ def _whole_numbers(column: pa.Array) -> npt.NDArray[np.int64]:
 def _numpy(column: pa.Array) -> npt.NDArray[np.int64]:
     array: npt.NDArray[np.int64] = column.to_numpy(zero_copy_only=False)
     return array
+
+
+def _check_level(codec: Codec, level: int) -> None:
+    name = codec.name.lower()
+    if codec not in _LEVELS:
+        raise ConfigError(f"compression_level={level}: {name} has no levels")
+    least, greatest = _LEVELS[codec]
+    if not least <= level <= greatest:
+        raise ConfigError(f"compression_level={level}: those of {name} go from {least} to {greatest}")
 
 
 def _parse_compression(name: str | None) -> Codec:

@@ -12,6 +12,7 @@ independent blocks, since Java's reader refuses linked ones.
 """
 
 import mmap
+import zlib
 from enum import IntEnum
 from struct import Struct
 from typing import Final
@@ -36,6 +37,14 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\0\0\0\1" * 2  # Its version, and the oldest that can read it.
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _BLOCK_SIZE: Final = Struct(">i")
+# Of independent blocks of 64 KiB without checksums, which the batch has, and the checksum of just that.
+_LZ4_HEADER: Final = b"\x04\x22\x4d\x18" + b"\x60\x40" + b"\x82"
+_LZ4_BLOCK_BYTES: Final = 64 * 1024
+_LZ4_BLOCK_SIZE: Final = Struct("<I")
+_LZ4_STORED: Final = 1 << 31  # Added to the size of a block that is not compressed.
+_LZ4_END: Final = bytes(4)
+_LZ4_HIGH_LEVEL_MIN: Final = 3  # Those below it are the fast way, which is the default.
+_GZIP_BITS: Final = 16 + zlib.MAX_WBITS
 
 
 def parse_codec(number: int) -> Codec:
@@ -51,14 +60,12 @@ def compress(codec: Codec, data: Buffer, *, level: int | None = None) -> bytes:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
-            return bytes(cramjam.gzip.compress(data, level))
+            # The standard library's was seen to take two thirds of the time of cramjam's, for a twentieth more space.
+            return zlib.compress(data, -1 if level is None else level, wbits=_GZIP_BITS)
         case Codec.SNAPPY:
             return _compress_xerial(data)
         case Codec.LZ4:
-            # Its own default is a level that takes ten times as long for a few per cent; Kafka's is the fast one.
-            compressor = cramjam.lz4.Compressor(level=0 if level is None else level, block_linked=False)
-            compressor.compress(bytes(data))
-            return bytes(compressor.finish())
+            return _compress_lz4(data, level)
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data, level))
 
@@ -113,6 +120,23 @@ def _compress_xerial(data: Buffer) -> bytes:
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
         parts += (_BLOCK_SIZE.pack(len(block)), block)
     return b"".join(parts)
+
+
+def _compress_lz4(data: Buffer, level: int | None) -> bytes:
+    if level is not None and level >= _LZ4_HIGH_LEVEL_MIN:
+        compressor = cramjam.lz4.Compressor(level=level, block_linked=False)
+        compressor.compress(bytes(data))
+        return bytes(compressor.finish())
+    # A frame by hand, as Kafka's producer makes it: cramjam's lets no other thread run, and takes half as long again.
+    parts: list[Buffer] = [_LZ4_HEADER]
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        plain = data[start : start + _LZ4_BLOCK_BYTES]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            parts += (_LZ4_BLOCK_SIZE.pack(len(block)), block)
+        else:
+            parts += (_LZ4_BLOCK_SIZE.pack(len(plain) | _LZ4_STORED), plain)
+    return b"".join((*parts, _LZ4_END))
 
 
 def _decompress_xerial(data: Buffer, output: memoryview) -> int:

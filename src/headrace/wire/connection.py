@@ -104,6 +104,18 @@ class Connection:
         """How many requests are under way."""
         return len(self._waiting)
 
+    def fileno(self) -> int:
+        """To wait for an answer together with other things; `is_answering` then tells."""
+        taken = self._socket
+        if taken is None:
+            raise ConnectionClosed(f"the connection to {self.address} is closed")
+        return taken.fileno()
+
+    def is_answering(self) -> bool:
+        """Whether `receive` would find something at once: an answer that has begun to arrive, or the end."""
+        taken = self._socket
+        return bool(self._arrived) or taken is None or sockets.has_data(taken)
+
     def close(self) -> None:
         """From any thread, at any time, also twice. Who waits for an answer gets `ConnectionClosed`."""
         with self._state:

@@ -1,8 +1,10 @@
-"""Produce requests by hand: versions 3 to 13, as parts among which the batches stand as they are.
+"""Produce by hand, versions 3 to 13: requests, as parts among which the batches stand as they are, and the answer to
+most of them.
 
 The table in `protocol.messages.produce` says the same and copies every batch; tests hold the two together.
 """
 
+import struct
 from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
@@ -14,6 +16,9 @@ _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _INDEX_SIZE: Final = Struct(">ii")
 _ACKS_TIMEOUT: Final = Struct(">hi")
+_INDEX_CODE: Final = Struct(">ih")
+_COUNT_LENGTH: Final = Struct(">ih")
+_COUNT_INDEX_CODE: Final = Struct(">iih")
 
 
 class TopicBatches(NamedTuple):
@@ -50,6 +55,29 @@ def _encode_flexible(version: int, topics: Sequence[TopicBatches], terms: bytes)
             yield b"\0"
         yield b"\0"
     yield b"\0"
+
+
+def read_lone_answer(frame: memoryview, position: int, version: int) -> tuple[int, int] | None:
+    """Partition and error code of an answer to a request with one batch, at a tenth of what its table takes.
+
+    None for an answer with more than that in it: `protocol.messages.produce` tells.
+    """
+    try:
+        if version >= FLEXIBLE_SINCE:
+            # Counts and lengths are written as one more than they are, and in one byte below 128.
+            size = 17 if version >= TOPIC_IDS_SINCE else frame[position + 1]
+            partitions_at = position + size + (0 if version >= TOPIC_IDS_SINCE else 1)
+            if size > 127 or frame[position] != 2 or frame[partitions_at] != 2:
+                return None
+            index, code = _INDEX_CODE.unpack_from(frame, partitions_at + 1)
+        else:
+            topics, size = _COUNT_LENGTH.unpack_from(frame, position)
+            partitions, index, code = _COUNT_INDEX_CODE.unpack_from(frame, position + _COUNT_LENGTH.size + size)
+            if topics != 1 or partitions != 1:
+                return None
+    except (struct.error, IndexError):
+        return None
+    return index, code
 
 
 def _joined(parts: Iterable[Buffer]) -> list[Buffer]:

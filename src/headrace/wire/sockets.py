@@ -4,6 +4,7 @@ Deadlines are of the monotonic clock, and cover the whole of a call however many
 that one has passed. What else goes wrong is an OSError, and somebody else's to explain.
 """
 
+import select
 import socket
 import ssl
 import struct
@@ -76,6 +77,13 @@ def _receive_all(taken: socket.socket, view: memoryview, timeout_s: float) -> in
 def _timeval(timeout_s: float) -> bytes:
     """At least a microsecond: nothing would mean for ever."""
     return struct.pack("@ll", *divmod(max(1, int(1e6 * timeout_s)), 1_000_000))
+
+
+def has_data(taken: socket.socket) -> bool:
+    """Whether there is something to receive, if only the end, without waiting for it."""
+    if isinstance(taken, ssl.SSLSocket) and taken.pending():
+        return True
+    return bool(select.select([taken], [], [], 0)[0])
 
 
 def reason(error: OSError) -> str:

@@ -44,6 +44,18 @@ def test_a_large_record_is_alone_between_full_batches(kernel: Kernel) -> None:
 
 
 @both_kernels
+@pytest.mark.parametrize(
+    ("batch_rows", "counts"), [(1, [1] * 7), (3, [3, 3, 1]), (5, [4, 3]), (100, [4, 3]), (None, [4, 3])]
+)
+def test_a_batch_can_be_limited_in_rows_too(kernel: Kernel, batch_rows: int | None, counts: list[int]) -> None:
+    batches = encode_batches(
+        columns([bytes(200)] * 7), None, batch_bytes=1_000, batch_rows=batch_rows, codec=Codec.NONE, kernel=kernel
+    )
+    assert [batch.record_count for batch in batches] == counts
+    assert sum(len(decode_records(batch.data)) for batch in batches) == 7
+
+
+@both_kernels
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD, Codec.LZ4])
 def test_a_level_changes_the_size_and_nothing_else(kernel: Kernel, codec: Codec) -> None:
     text = columns([b"%d sheep, %d goats" % (row * row, row) for row in range(3_000)])

@@ -200,3 +200,13 @@ def test_codecs_have_kafkas_numbers() -> None:
     for number in (5, 6, 7):
         with pytest.raises(CorruptBatch, match=f"no compression codec {number}"):
             parse_codec(number)
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+@pytest.mark.parametrize("level", [None, 0, 3, 12])
+def test_lz4_frames_are_independent_blocks_at_every_level(text: bytes, level: int | None) -> None:
+    """Java's reader refuses linked ones."""
+    frame = compress(Codec.LZ4, text, level=level)
+    assert frame.startswith(b"\x04\x22\x4d\x18")
+    assert frame[4] & 0b0010_0000
+    assert bytes(cramjam.lz4.decompress(frame)) == text

@@ -1,5 +1,6 @@
 """One connection against brokers that do as told, well and badly. Real sockets on loopback, nobody sleeps."""
 
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -120,6 +121,29 @@ def test_many_under_way_and_received_in_any_order() -> None:
         received = {number: connection.receive(tickets[number])["groups"][0]["group_id"] for number in (1, 2, 0)}
         assert received == {0: "0", 1: "1", 2: "2"}
         assert connection.in_flight == 0
+
+
+def test_whether_an_answer_has_begun_is_known_without_waiting_for_it() -> None:
+    go_on = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.greet()
+        request = peer.read()
+        assert go_on.wait(TIMEOUT_S)
+        peer.answer(request, named("one"))
+        peer.wait_closed()
+
+    with connected(script) as connection:
+        ticket = connection.send(GROUPS, {})
+        assert not connection.is_answering()
+        go_on.set()
+        assert select.select([connection], [], [], TIMEOUT_S)[0] == [connection]
+        assert connection.is_answering()
+        assert connection.receive(ticket)["groups"][0]["group_id"] == "one"
+        assert not connection.is_answering()
+    assert connection.is_answering()  # That it is over, which `receive` would tell.
+    with pytest.raises(ConnectionClosed):
+        connection.fileno()
 
 
 def test_an_answer_that_comes_byte_by_byte() -> None:
