@@ -11,9 +11,9 @@ from headrace.pipeline.ledger import read_ledger
 from headrace.pipeline.load import Load, TaskTrouble
 from headrace.pipeline.location import parse_location
 from headrace.pipeline.plan import LogDiverged, OffsetsExpired, TopicRecreated
-from headrace.pipeline.tasks import Task, TaskOutcome
+from headrace.pipeline.tasks import Task, TaskFailed, TaskOutcome
 from headrace.testing import Broker, BrokerPool
-from headrace.wire.errors import UnknownTopic
+from headrace.wire.errors import Unavailable, UnknownTopic
 from tests.pipeline.loading import (
     STRANGE_MS,
     check_ledger,
@@ -70,6 +70,42 @@ def test_a_backlog_is_committed_in_steps_that_stay(broker: Broker, lake: Path) -
     assert load(broker, lake, offsets_per_commit=400).commits == 2
     assert rows_of(lake) == records_of(broker)
     check_ledger(lake)
+
+
+def test_a_broker_that_restarts_while_tasks_run_is_waited_for(lake: Path) -> None:
+    failed = 0
+    with Broker() as broker:
+        write_clicks(broker, 300)
+
+        def with_a_restart(tasks: Any, tell: Any) -> list[TaskOutcome]:
+            nonlocal failed
+            if failed:
+                return run_here(tasks, tell)
+            broker.kill()
+            outcomes = run_here(tasks, tell)
+            broker.start()
+            failed = sum(isinstance(outcome, TaskFailed) for outcome in outcomes)
+            return outcomes
+
+        assert load(broker, lake, run=with_a_restart).rows == 300
+        assert failed == 3
+        assert rows_of(lake) == records_of(broker)
+        check_ledger(lake)
+
+
+def test_a_broker_that_only_the_driver_can_reach_is_no_matter_of_time(broker: Broker, lake: Path) -> None:
+    write_clicks(broker, 10)
+    tried = 0
+
+    def fail(tasks: Any, tell: Any) -> list[TaskOutcome]:
+        nonlocal tried
+        tried += 1
+        return [TaskFailed(task.range, "cannot reach it", True) for task in tasks]
+
+    with pytest.raises(Unavailable, match=r"clicks-0 from offset 0 to .*: cannot reach it"):
+        load(broker, lake, run=fail)
+    assert tried == 3
+    assert not rows_of(lake)
 
 
 def test_an_empty_topic_is_remembered_with_all_its_partitions(broker: Broker, lake: Path) -> None:

@@ -1,16 +1,18 @@
-"""Loads on a real Spark: its tasks, its retries, drivers killed with it, and tables read back without jars."""
+"""Loads on a real Spark: its tasks, its retries, and tables read back without jars.
+
+Drivers are killed with their Spark in `tests/interop/test_spark_cluster.py`.
+"""
 
 import os
 import signal
-import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from datetime import date
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
+import deltalake
 import duckdb
 import polars
 import pyarrow as pa
@@ -19,6 +21,7 @@ from deltalake import DeltaTable
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+import headrace
 from headrace.pipeline import lake as lakes
 from headrace.pipeline.decoding import Decoded, RawDecoder
 from headrace.pipeline.delta import LakeError
@@ -148,86 +151,56 @@ def test_what_is_no_table_is_no_frame(spark: SparkSession, tmp_path: Path) -> No
         lakes.frame(spark, tmp_path)
 
 
-def test_others_read_it_in_one_line(broker: Broker, lake: Path) -> None:
-    write_clicks(broker, 100)
-    load(broker, lake)
-    clicks = DeltaTable(lake).to_pyarrow_dataset()  # noqa: F841  # DuckDB finds it by its name.
-    assert duckdb.sql("select count(*), min(event_date) from clicks").fetchall() == [(100, date(2025, 11, 15))]
-    assert len(DeltaTable(lake).to_pandas()) == 100
-    assert polars.scan_delta(str(lake)).select(polars.len()).collect().item() == 100
-
-
-# --- The command ------------------------------------------------------------------------------------------------
-
-
-def headrace(*words: str | Path) -> list[str]:
-    return [sys.executable, "-m", "headrace.cli.main", *map(str, words)]
-
-
-def refused(*words: str | Path) -> str:
-    """What a load that is refused says; nothing else, and within a moment, since no Spark is begun for it."""
-    ran = subprocess.run(headrace("load", *words), capture_output=True, text=True, timeout=30, check=False)
-    assert (ran.returncode, ran.stdout) == (1, "")
-    (line,) = ran.stderr.splitlines()
-    return line
-
-
-def test_bad_input_is_one_line(broker: Broker, lake: Path) -> None:
-    write_clicks(broker, 10)
-    where = ("--bootstrap", broker.bootstrap, "--once", "--lake", lake)
-    lake.mkdir()
-    (lake / "holiday.jpg").touch()
-    assert "is no Delta table, and there are other files in it" in refused("clicks", *where)
-    (lake / "holiday.jpg").unlink()
-    assert "there is no topic 'clack'" in refused("clack", *where)
-    load(broker, lake)
-    assert "belongs to the loader 'headrace'" in refused("clicks", *where, "--loader", "other")
-    assert sum(rows_of(lake).values()) == 10
-
-
-@pytest.mark.timeout(240)
-def test_a_continuous_load_killed_with_its_spark_goes_on_where_it_was_until_it_is_told_to_stop(
-    broker: Broker, lake: Path
+def test_every_reader_of_the_page_reads_the_same(
+    spark: SparkSession, broker: Broker, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_clicks(broker, 6_000)
-    words = headrace(
-        *("load", "clicks", "--bootstrap", broker.bootstrap, "--lake", lake),
-        *("--every", "200ms", "--commit-offsets", "600"),
+    """Its lines as they are, on a table some of whose files were taken out again: by a compaction and by a deletion."""
+    write_clicks(broker, 1_000)
+    load(broker, lake / "clicks", offsets_per_commit=300)
+    broker.produce("clicks", "timeless", timestamp_ms=-1)
+    load(broker, lake / "clicks")
+    compact(parse_location(lake / "clicks"))
+    DeltaTable(lake / "clicks").delete('"partition" = 1 and "offset" < 50')
+    assert len(list((lake / "clicks").rglob("*.parquet"))) > len(DeltaTable(lake / "clicks").file_uris())
+    wanted = Counter(
+        (partition, offset, value, *date_and_hour(time_ms))
+        for _, partition, offset, time_ms, _, value in records_of(broker).elements()
+        if partition != 1 or offset >= 50
     )
-    with started(words) as driver:
-        wait_for_rows(lake, 1)
-        os.kill(driver.pid, signal.SIGKILL)  # Its JVM notices and ends; tasks may write a little longer.
-        driver.wait()
-    table = rows_of(lake)
-    assert not table - records_of(broker)
-    assert sum(table.values()) < 6_000
-    with started(words) as driver:
-        wait_for_rows(lake, 6_000)
-        write_clicks(broker, 1_000)
-        wait_for_rows(lake, 7_000)
-        os.kill(driver.pid, signal.SIGINT)
-        _, told = driver.communicate(timeout=60)
-    assert driver.returncode == 128 + signal.SIGINT
-    assert "stopped: what was committed stays" in told
-    assert rows_of(lake) == records_of(broker)
-    check_ledger(lake)
+    assert wanted.total() == 951
+    monkeypatch.chdir(tmp_path)
+    names = {"headrace": headrace, "spark": spark, "deltalake": deltalake, "polars": polars, "duckdb": duckdb}
+    for reader, line in page_lines():
+        found = eval(line, names)
+        assert Counter(map(plain, ROWS_BY[reader](found))) == wanted, reader
 
 
-@contextmanager
-def started(words: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """A driver, and whatever it began, which is gone afterwards."""
-    with subprocess.Popen(
-        words, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as driver:
-        try:
-            yield driver
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(driver.pid, signal.SIGKILL)
+COLUMNS = ["partition", "offset", "value", "event_date", "event_hour"]
+ROWS_BY: dict[str, Callable[[Any], Iterable[Sequence[Any]]]] = {
+    "Spark": lambda frame: frame.select(*COLUMNS).collect(),
+    "pandas": lambda frame: frame[COLUMNS].itertuples(index=False, name=None),
+    "polars": lambda frame: frame.select(COLUMNS).rows(),
+    "DuckDB": lambda relation: relation.select(*COLUMNS).fetchall(),
+}
 
 
-def wait_for_rows(lake: Path, count: int) -> None:
-    deadline_s = time.monotonic() + 90
-    while not DeltaTable.is_deltatable(str(lake)) or DeltaTable(lake).count() < count:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
+def page_lines() -> list[tuple[str, str]]:
+    """The lines of docs/lake.md for reading a table, each with whose it is."""
+    page = (Path(__file__).parents[2] / "docs" / "lake.md").read_text()
+    block = page.partition("## Reading it back")[2].partition("```python")[2].partition("```")[0]
+    lines = [line.rpartition("#") for line in block.strip().splitlines()]
+    assert {reader.strip() for *_, reader in lines} == set(ROWS_BY)
+    return [(reader.strip(), line.strip()) for line, _, reader in lines]
+
+
+def date_and_hour(time_ms: int | None) -> tuple[date | None, int | None]:
+    if time_ms is None or time_ms < 0:
+        return None, None
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return moment.date(), moment.hour
+
+
+def plain(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Spark has arrays of bytes, and pandas no number for null in a column of numbers."""
+    partition, offset, value, day, hour = row
+    return partition, offset, bytes(value), day, None if hour != hour else hour

@@ -79,8 +79,9 @@ class _FailingSyncs:
             injection = f"{_CALLS}:error=EIO:when={chance.randrange(1, 12)}"
             with Tracer(helper_pid(self.node.pid), injection, output=self._trace, threads=True) as tracer:
                 failed, text = self._write_until_refused(wire, writer)
+            # strace counts for each thread, so a second one may fail meanwhile: a checkpoint's, which nobody notices.
             hit = tracer.paths_hit()
-            if [path.parent.name for path in hit] != [str(failed)]:
+            if [path.parent.name for path in hit if path.parent != self.node.data] != [str(failed)]:
                 raise Anomaly(f"{failed} was refused ({text}), and the syncs that failed were those of {hit}")
             self._counts["syncs_failed"] += len(hit)
             for place in PLACES * 3:

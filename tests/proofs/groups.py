@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from bench.process_tree import cpu_s, resident_bytes
+from headrace.lab.readings.process_tree import cpu_s, resident_bytes
 from headrace.testing.node_process import NodeProcess
 from tests.oracle.kafka import ApacheKafka, java_command
 from tests.oracle.toolbox import ToolMissing

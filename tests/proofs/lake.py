@@ -2,17 +2,14 @@
 
 The table is the topic in the end, and never anything that is not in it on the way. Commits are small, so that most
 kills meet the moments that matter: between files and commit, within a commit, between dead letters, commit and ledger.
-Tasks run in the driver's process here, which starts in no time; `tests/pipeline/test_load_spark.py` kills drivers that
-have a Spark.
+Tasks run in the driver's process here, which starts in no time; `lake_spark.py` kills drivers that have a Spark.
 """
 
 import multiprocessing
-import os
 import random
 import signal
 import time
 from collections import Counter
-from datetime import timedelta
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Final
@@ -20,16 +17,14 @@ from typing import Final
 from deltalake import DeltaTable
 
 from headrace.pipeline.load import Load
-from headrace.pipeline.location import parse_location
-from headrace.pipeline.upkeep import vacuum
 from headrace.testing import Broker
 from headrace.wire.errors import Unavailable
 from tests.pipeline.loading import STRANGE_MS, check_ledger, records_of, request, rows_of, run_here, write_clicks
+from tests.proofs.orphans import remove_orphans
 from tests.proofs.proof import Facts, Slice
 
 ROWS: Final = 4_000
 COMMIT_OFFSETS: Final = 150
-_OLD_S: Final = 48 * 3600
 
 
 def run(work: Slice) -> Facts:
@@ -53,13 +48,16 @@ def run(work: Slice) -> Facts:
         drive(broker.bootstrap, lake)
         dead_letters = check_whole(broker, lake)
     assert kills_met > len(work.units) // 4, "the kills met too few commits to show anything"
+    rows_seen = rows_of(lake)
+    orphans = remove_orphans(lake)
+    assert rows_of(lake) == rows_seen
     return {
         "kills": len(work.units),
         "kills_of_the_broker": broker_kills,
-        "rows": sum(rows_of(lake).values()),
+        "rows": sum(rows_seen.values()),
         "dead_letters": dead_letters,
         "commits": DeltaTable(lake).version(),
-        "orphan_files_removed": remove_orphans(lake),
+        "orphan_files_removed": orphans,
     }
 
 
@@ -119,21 +117,3 @@ def check_whole(broker: Broker, lake: Path) -> int:
     assert sorted(tuple(row.values()) for row in dead) == sorted(record[1:3] for record in strange)
     check_ledger(lake)
     return len(dead)
-
-
-def remove_orphans(lake: Path) -> int:
-    """What kills left is on the disk and in no table; a vacuum takes it, once it is old, and nothing else."""
-    tables = (lake, lake / "_dead_letters", lake / "_ledger")
-    alive = {Path(uri) for table in tables for uri in DeltaTable(table).file_uris()}
-    rows = rows_of(lake)
-    long_ago_s = time.time() - _OLD_S
-    files = [path for path in lake.rglob("*.parquet*") if "_delta_log" not in path.parts]
-    for path in files:
-        os.utime(path, (long_ago_s, long_ago_s))
-    orphans = {path for path in files if path not in alive}
-    removed = {Path(path) for path in vacuum(parse_location(lake), older_than=timedelta(hours=24), with_orphans=True)}
-    left = {path for path in lake.rglob("*.parquet*") if "_delta_log" not in path.parts}
-    assert orphans <= removed
-    assert left == alive
-    assert rows_of(lake) == rows
-    return len(orphans)

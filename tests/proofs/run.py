@@ -40,6 +40,8 @@ from tests.proofs import (
     groups,
     kill,
     lake,
+    lake_rivals,
+    lake_spark,
     simulation,
     storm,
     streams,
@@ -190,6 +192,35 @@ PROOFS: Final = (
         ci=10,
         slice_units=20,
         run=lake.run,
+    ),
+    Proof(
+        name="lake-spark",
+        promise=(
+            "A load of four million records on Spark, on this machine's own or on a cluster's, during which driver, "
+            "JVM, executors, Python workers, Spark's workers and the broker are killed twenty times, has every record "
+            "in the table once; so has a continuous load of what a sender goes on sending. What is seen in a table "
+            "stays in it, its offsets have neither gap nor overlap, and what the kills left on the disk is seen by "
+            "nobody, and goes."
+        ),
+        unit="kills",
+        total=lake_spark.TOTAL,
+        ci=2,
+        slice_units=lake_spark.SLICE_KILLS,
+        run=lake_spark.run,
+        check_tools=lake_spark.check_java,
+    ),
+    Proof(
+        name="lake-rivals",
+        promise=(
+            "Of several loaders at once on one topic and one table, some of which are killed, while the table is "
+            "compacted and vacuumed, each one that is overtaken says so; and together they bring every record once."
+        ),
+        unit="rounds",
+        total=40,
+        ci=3,
+        slice_units=10,
+        run=lake_rivals.run,
+        check_tools=lake_spark.check_java,
     ),
     Proof(
         name="embedded",

@@ -69,7 +69,7 @@ def count_batch(batch: pa.RecordBatch, counts: Counts, counted: Counted) -> None
 
 def _open_delta(path: str, options: Mapping[str, str] | None) -> "DeltaTable | None":
     from deltalake import DeltaTable
-    from deltalake.exceptions import TableNotFoundError
+    from deltalake.exceptions import DeltaError, TableNotFoundError
 
     if "://" not in path and not (Path(path) / "_delta_log").is_dir():
         return None  # Delta would make the directory.
@@ -77,6 +77,8 @@ def _open_delta(path: str, options: Mapping[str, str] | None) -> "DeltaTable | N
         return DeltaTable(path, storage_options=dict(options or {}))
     except TableNotFoundError:
         return None
+    except (DeltaError, OSError, ValueError) as error:
+        raise NotAuditable(f"{path}: {str(error).splitlines()[0]}") from error  # Behind it is a stack of Rust's.
 
 
 def _open_directory(path: str) -> ds.Dataset:

@@ -1,5 +1,7 @@
 """Findings in words, in JSON's values, and in bars. Prints nothing."""
 
+from collections import Counter
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from headrace.audit.reconcile import COMPLETE, Audit, Finding, Row, SenderFinding, Strangers
@@ -42,6 +44,28 @@ def bar(finding: Finding, *, full: int, width: int) -> list[Part]:
 def full_bar(audit: Audit) -> int:
     """How many messages the longest bar of a report stands for."""
     return max((row.finding.expected + row.finding.uncertain for row in audit.rows), default=0)
+
+
+def uncertain_max(audit: Audit) -> int:
+    """How many messages of all windows nobody knows anything of, at most. Every tier has the same."""
+    by_tier: Counter[str] = Counter()
+    for row in audit.rows:
+        by_tier[row.tier] += row.finding.uncertain
+    return max(by_tier.values(), default=0)
+
+
+def verdict(audit: Audit) -> str:
+    """How it stands, in one line. What is merely uncertain is not well, and no loss either: it is said what it is."""
+    if audit.is_well:
+        return "all is well"
+    rows = tuple(replace(row, finding=replace(row.finding, uncertain=0)) for row in audit.rows)
+    if not replace(audit, rows=rows).is_well:
+        return "not all is well"
+    return (
+        "everything that is known to have been sent is there, once; of up to "
+        f"{uncertain_max(audit):,} more messages nobody knows whether they were sent: their sender died, or its client "
+        "gave up, before that was known"
+    )
 
 
 def report_fields(audit: Audit) -> dict[str, Any]:

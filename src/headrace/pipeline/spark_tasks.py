@@ -5,9 +5,10 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -15,6 +16,8 @@ from headrace.errors import HeadraceError
 from headrace.pipeline.tasks import Task, TaskOutcome, run_task
 
 _LOOK_S: Final = 0.1
+# What calls of a JVM raise that is not there any more.
+_GONE: Final = (Py4JNetworkError, OSError, EOFError)
 
 
 class SparkTrouble(HeadraceError):
@@ -41,10 +44,13 @@ class SparkTasks:
             while wait([job], _LOOK_S).not_done:
                 tell(_tasks_done(context, group))
         except BaseException:  # Ctrl-C: the tasks are of no use to anybody.
-            context.cancelJobGroup(group)
+            with suppress(*_GONE):
+                context.cancelJobGroup(group)
             raise
         try:
             return job.result()
+        except _GONE as error:
+            raise SparkTrouble("Spark's own process ended meanwhile; nothing was committed, run it again") from error
         except Exception as error:  # Whatever it was, in Java or in Python: it is Spark's last word on the job.
             raise SparkTrouble(f"a task failed again and again: {_last_words(error)}") from error
 
@@ -55,13 +61,15 @@ def _collect(context: SparkContext, tasks: Sequence[Task], group: str) -> list[T
 
 
 def _tasks_done(context: SparkContext, group: str) -> int:
-    tracker = context.statusTracker()
+    """As many as Spark knows of: none where it is gone, which the job itself will tell."""
     done = 0
-    for job_id in tracker.getJobIdsForGroup(group):
-        job = tracker.getJobInfo(job_id)
-        for stage_id in job.stageIds if job else ():
-            stage = tracker.getStageInfo(stage_id)
-            done += stage.numCompletedTasks if stage else 0
+    with suppress(*_GONE):
+        tracker = context.statusTracker()
+        for job_id in tracker.getJobIdsForGroup(group):
+            job = tracker.getJobInfo(job_id)
+            for stage_id in job.stageIds if job else ():
+                stage = tracker.getStageInfo(stage_id)
+                done += stage.numCompletedTasks if stage else 0
     return done
 
 

@@ -110,3 +110,10 @@ def test_what_cannot_be_counted_is_refused_and_left_alone(tmp_path: Path) -> Non
     write(tmp_path / "other", rows([0]).drop_columns(["headers"]))
     with pytest.raises(NotAuditable, match="has no column 'headers'"):
         count_lake(str(tmp_path / "other"), "clicks")
+
+
+def test_a_table_that_is_broken_is_told_of_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / "00000000000000000000.json").write_text("no JSON")
+    with pytest.raises(NotAuditable, match=r"\A[^\n]*: Kernel error: Json error[^\n]*\Z"):
+        count_lake(str(tmp_path), "clicks")

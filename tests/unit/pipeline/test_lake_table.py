@@ -124,7 +124,7 @@ def test_a_plan_that_is_older_than_the_handle_is_refused(lake: Location) -> None
     stale = plan(other, 12)
     commit(table, plan(table, 10))
     other.refresh()
-    with pytest.raises(LostRace, match="another load of clicks-0 was first"):
+    with pytest.raises(LostRace, match="another load of topic 'clicks' was first"):
         commit(other, stale)
     assert offsets(lake) == list(range(10))
 
@@ -144,6 +144,34 @@ def test_a_column_that_was_added_meanwhile_does_not_lose_the_files(lake: Locatio
     added = pa.table({"offset": pa.array([], pa.int64()), "note": pa.array([], pa.string())})
     write_deltalake(lake.uri, added, mode="append", schema_mode="merge")
     commit(table, planned)
+    assert offsets(lake) == list(range(10))
+
+
+def test_a_table_grows_once_there_is_something_to_load(lake: Location) -> None:
+    create(lake)
+    wider = RAW.append(pa.field("note", pa.string()))
+    table, other = (LakeTable.open(lake, loader="me", kind="raw", rows=wider) for _ in range(2))
+    assert table is not None
+    assert other is not None
+    table.refresh()
+    assert (table.table.version, "note" in table.table.schema.names) == (0, False)
+    table.grow()
+    table.grow()
+    assert (table.table.version, "note" in table.table.schema.names) == (1, True)
+    other.refresh()
+    other.grow()  # Somebody else did it.
+    assert other.table.version == 1
+
+
+def test_a_plan_made_before_a_table_grew_on_top_of_another_load_is_refused(lake: Location) -> None:
+    table = create(lake)
+    other = LakeTable.open(lake, loader="me", kind="raw", rows=RAW.append(pa.field("note", pa.string())))
+    assert other is not None
+    stale = plan(other, 12)
+    commit(table, plan(table, 10))
+    other.grow()
+    with pytest.raises(LostRace, match="another load of topic 'clicks' was first"):
+        commit(other, stale)
     assert offsets(lake) == list(range(10))
 
 

@@ -1,3 +1,6 @@
+import urllib.parse
+from pathlib import Path
+
 from headrace.pipeline.session import session_settings
 
 
@@ -11,6 +14,12 @@ def test_a_cluster_must_be_able_to_reach_the_driver() -> None:
     settings = session_settings("spark://there:7077", {})
     assert "spark.driver.bindAddress" not in settings
     assert "spark.driver.host" not in settings
+
+
+def test_sparks_log_is_where_its_settings_say() -> None:
+    told = session_settings("local[1]", {})["spark.driver.extraJavaOptions"]
+    path = Path(urllib.parse.unquote(told.partition("=file://")[2]))
+    assert "rootLogger.level = error" in path.read_text()
 
 
 def test_what_is_given_wins() -> None:
