@@ -19,12 +19,15 @@ PROPERTIES = {"log.retention.ms": "-1"}
 # Where one test takes seconds, for every one of them starts programs of Java's.
 LENGTHY = frozenset(
     {
+        "test_columnar.py",
         "test_columnar_cluster.py",
         "test_columnar_transactions.py",
         "test_groups.py",
         "test_kafka_scripts.py",
-        "test_load_cluster.py",
         "test_official_connector.py",
+        "test_perf_tests.py",
+        "test_senders.py",
+        "test_spark_cluster.py",
     }
 )
 

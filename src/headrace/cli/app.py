@@ -14,6 +14,7 @@ from headrace.cli import (
     export,
     groups,
     import_file,
+    lab,
     lake,
     load,
     log,
@@ -79,5 +80,6 @@ app.command("load")(load.load)
 app.add_typer(lake.app, name="lake")
 app.add_typer(groups.app, name="groups")
 app.add_typer(log.app, name="log")
+app.add_typer(lab.app, name="lab")
 app.command("demo")(demo.demo)
 app.command("demo-lake")(demo_lake.demo_lake)

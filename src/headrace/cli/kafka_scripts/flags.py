@@ -1,9 +1,10 @@
 """Kafka's way of writing flags: one parser, given a table.
 
-Words are `--name`, `--name value` or `--name=value`; a name may be cut short as long as it is one name's
-beginning, as in Kafka's scripts. Knows no script.
+Words are `--name`, `--name value` or `--name=value`, of some flags `--name value value`; a name may be cut short as
+long as it is one name's beginning, as in Kafka's scripts. Knows no script.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
@@ -16,6 +17,7 @@ class Takes(Enum):
     NOTHING = auto()
     VALUE = auto()
     MAYBE = auto()  # A value if one follows.
+    SEVERAL = auto()  # As many as follow, and at least one.
 
 
 class Flag(NamedTuple):
@@ -72,6 +74,29 @@ class Words:
         except ValueError:
             raise Misused(f"--{name} {value!r} is not a whole number") from None
 
+    def real(self, name: str) -> float:
+        """A number that has to be said."""
+        value = self.required(name)
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise Misused(f"--{name} {value!r} is not a number")
+        return number
+
+    def bounded(self, name: str, *, least: int, otherwise: int | None = None) -> int:
+        """A whole number not below `least`; one that has to be said, unless there is another to take."""
+        if otherwise is None:
+            self.required(name)
+        number = self.number(name)
+        if number is None:
+            assert otherwise is not None
+            return otherwise
+        if number < least:
+            raise Misused(f"--{name} {number} is below {least}")
+        return number
+
     def pairs(self, name: str) -> dict[str, str]:
         return parse_pairs(self.all(name), option=f"--{name}")
 
@@ -111,11 +136,14 @@ def parse_words(flags: Iterable[Flag], words: Sequence[str], *, note: Callable[[
         elif not equals:
             if left and (flag.takes is Takes.VALUE or not left[0].startswith("--")):
                 value = left.pop(0)
-            elif flag.takes is Takes.VALUE:
+            elif flag.takes is not Takes.MAYBE:
                 raise Misused(f"--{flag.name} needs a value")
         if flag.ignored:
             note(f"--{flag.name} changes nothing here: {flag.ignored}")
-        values.setdefault(flag.name, []).append(value)
+        said = values.setdefault(flag.name, [])
+        said.append(value)
+        while flag.takes is Takes.SEVERAL and left and not left[0].startswith("--"):
+            said.append(left.pop(0))
     return Words(values)
 
 
@@ -131,10 +159,15 @@ def _find(table: dict[str, Flag], name: str) -> Flag:
 
 
 def help_text(name: str, about: str, flags: Iterable[Flag]) -> str:
-    placeholders = {Takes.NOTHING: "", Takes.VALUE: " VALUE", Takes.MAYBE: " [VALUE]"}
+    placeholders = {
+        Takes.NOTHING: "",
+        Takes.VALUE: " VALUE",
+        Takes.MAYBE: " [VALUE]",
+        Takes.SEVERAL: " VALUE [VALUE ...]",
+    }
     rows = [
         (f"--{flag.name}{placeholders[flag.takes]}", flag.help or f"No effect: {flag.ignored}")
-        for flag in sorted(flags)
+        for flag in sorted(flags, key=lambda flag: flag.name)
         if not flag.refused
     ]
     width = max(len(left) for left, _ in rows)

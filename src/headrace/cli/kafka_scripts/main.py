@@ -30,3 +30,15 @@ def console_producer() -> NoReturn:
 
 def console_consumer() -> NoReturn:
     _run("console_consumer")
+
+
+def producer_perf_test() -> NoReturn:
+    _run("producer_perf")
+
+
+def consumer_perf_test() -> NoReturn:
+    _run("consumer_perf")
+
+
+def e2e_latency() -> NoReturn:
+    _run("e2e_latency")

@@ -22,14 +22,17 @@ class Script(NamedTuple):
     about: str
     flags: tuple[Flag, ...]
     run: Callable[[Words], None]
+    common: tuple[Flag, ...] = COMMON
+    # What the arguments mean, where they may be written in a way without flags.
+    spell_out: Callable[[Sequence[str]], Sequence[str]] = tuple
 
 
 def status_of(script: Script, arguments: Sequence[str]) -> int:
     """Run it. Kafka's scripts exit with 1 whether they failed or were mistyped."""
-    flags = (*COMMON, *script.flags)
+    flags = (*script.common, *script.flags)
     try:
         with told_in_one_line(script.name):
-            words = parse_words(flags, arguments, note=lambda text: note(f"{script.name}: {text}"))
+            words = parse_words(flags, script.spell_out(arguments), note=lambda text: note(f"{script.name}: {text}"))
             if "help" in words or not arguments:
                 print(help_text(script.name, script.about, flags))
             elif "version" in words:

@@ -15,7 +15,7 @@ from headrace.cli.topics import BROKER_DEFAULT, parse_assignment
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-_INTERNAL: Final = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+INTERNAL: Final = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 # Topics' names cannot tell these apart in metrics.
 _COLLIDING: Final = re.compile(r"[._]")
 
@@ -210,7 +210,7 @@ def _matching(cluster: Connection, words: Words, *, any_name: bool = False) -> l
     wanted = None if any_name else words.one("topic")
     pattern = re.compile(".*" if wanted is None else _pattern(wanted))
     names = sorted(cluster.cluster_metadata(cluster.admin()).topics)
-    without = _INTERNAL if "exclude-internal" in words else ()
+    without = INTERNAL if "exclude-internal" in words else ()
     return [name for name in names if name not in without and pattern.fullmatch(name)]
 
 

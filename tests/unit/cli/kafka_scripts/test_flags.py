@@ -11,6 +11,7 @@ FLAGS = (
     Flag("topic", Takes.VALUE, "A topic."),
     Flag("topics-with-overrides", help="Only these."),
     Flag("state", Takes.MAYBE, "A state."),
+    Flag("props", Takes.SEVERAL, "Settings."),
     Flag("zookeeper", Takes.VALUE, refused="it is gone"),
     Flag("force", ignored="nothing is asked"),
 )
@@ -40,6 +41,26 @@ def test_an_optional_value_is_taken_if_one_is_there() -> None:
     assert words.one("state") is None
 
 
+def test_several_values_are_all_that_follow() -> None:
+    words, _ = parsed("--props a=1 b=-1 --list --props=c=3 d=4")
+    assert words.pairs("props") == {"a": "1", "b": "-1", "c": "3", "d": "4"}
+    assert "list" in words
+
+
+def test_numbers_with_a_point_and_numbers_with_a_bound() -> None:
+    assert parsed("--topic -1")[0].real("topic") == -1
+    assert parsed("--topic 0.5")[0].real("topic") == 0.5
+    for text in ("x", "nan", "inf"):
+        with pytest.raises(Misused, match="is not a number"):
+            parsed(f"--topic {text}")[0].real("topic")
+    assert parsed("--topic 3")[0].bounded("topic", least=3) == 3
+    assert parsed("--list")[0].bounded("topic", least=3, otherwise=1) == 1
+    with pytest.raises(Misused, match="--topic 2 is below 3"):
+        parsed("--topic 2")[0].bounded("topic", least=3, otherwise=1)
+    with pytest.raises(Misused, match="--topic is missing"):
+        parsed("--list")[0].bounded("topic", least=3)
+
+
 def test_a_name_may_be_cut_short_while_it_is_one_name() -> None:
     assert "describe" in parsed("--desc")[0]
     assert parsed("--topic x")[0].one("topic") == "x"  # Whole, although another begins with it.
@@ -52,6 +73,7 @@ def test_a_name_may_be_cut_short_while_it_is_one_name() -> None:
     [
         ("--no-such 1", "--no-such is not a flag of this command"),
         ("--topic", "--topic needs a value"),
+        ("--props --list", "--props needs a value"),
         ("--list=yes", "--list takes no value"),
         ("stray", "'stray' is not a flag"),
         ("-x", "'-x' is not a flag"),
@@ -86,5 +108,6 @@ def test_help_lists_what_can_be_used() -> None:
     text = help_text("kafka-x", "does x", FLAGS)
     assert "--topic VALUE" in text
     assert "--state [VALUE]" in text
+    assert "--props VALUE [VALUE ...]" in text
     assert "No effect: nothing is asked" in text
     assert "zookeeper" not in text

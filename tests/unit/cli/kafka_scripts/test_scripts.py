@@ -6,14 +6,33 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.kafka_scripts import configs, console_consumer, console_producer, groups, topics
-from headrace.cli.kafka_scripts.flags import COMMON
+from headrace.cli.kafka_scripts import (
+    configs,
+    console_consumer,
+    console_producer,
+    consumer_perf,
+    e2e_latency,
+    groups,
+    producer_perf,
+    topics,
+)
 from headrace.cli.kafka_scripts.script import Script, left_aligned, status_of
 
-SCRIPTS = {
-    module.SCRIPT.name: module.SCRIPT for module in (configs, console_consumer, console_producer, groups, topics)
+SCRIPTS: dict[str, Script] = {
+    module.SCRIPT.name: module.SCRIPT
+    for module in (
+        configs,
+        console_consumer,
+        console_producer,
+        consumer_perf,
+        e2e_latency,
+        groups,
+        producer_perf,
+        topics,
+    )
 }
 NOBODY = "--bootstrap-server 127.0.0.1:1"
+PRODUCER_PERF = "kafka-producer-perf-test --topic t --throughput -1 --num-records 9 --record-size 5"
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
@@ -26,7 +45,7 @@ def test_help_and_version(script: Script, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_a_table_names_each_flag_once_and_says_what_it_does(script: Script) -> None:
-    flags = (*COMMON, *script.flags)
+    flags = (*script.common, *script.flags)
     assert len({flag.name for flag in flags}) == len(flags)
     for flag in flags:
         assert sum(map(bool, (flag.help, flag.refused, flag.ignored))) == 1, flag.name
@@ -78,6 +97,36 @@ def test_each_script_is_a_command() -> None:
         (f"kafka-console-consumer {NOBODY} --topic t --offset 5", "--offset needs --partition"),
         (f"kafka-console-consumer {NOBODY} --topic t --partition 0 --offset -5", "--offset '-5'"),
         (f"kafka-console-consumer {NOBODY} --topic t --partition 0 --group g", "exclude each other"),
+        (f"{PRODUCER_PERF}", "--bootstrap-server is missing, and no bootstrap.servers is among the settings"),
+        (f"{PRODUCER_PERF} {NOBODY} --broker-list b:1", "exactly one of --bootstrap-server, --broker-list"),
+        (f"{PRODUCER_PERF} {NOBODY} --messages 5", "exactly one of --num-records, --messages"),
+        (f"{PRODUCER_PERF} {NOBODY} --payload-monotonic", "exactly one of --record-size, --payload-file"),
+        (f"{PRODUCER_PERF} {NOBODY} --warmup-records 9", "--warmup-records 9 must be fewer than the 9 records"),
+        (f"{PRODUCER_PERF} {NOBODY} --reporting-interval 0", "--reporting-interval 0 is below 1"),
+        (f"{PRODUCER_PERF} {NOBODY} --transaction-duration-ms 0", "--transaction-duration-ms 0 is below 1"),
+        (f"{PRODUCER_PERF} {NOBODY} --producer-props acks", "--producer-props 'acks' is not KEY=VALUE"),
+        (f"{PRODUCER_PERF} {NOBODY} --producer-props", "--producer-props needs a value"),
+        (f"{PRODUCER_PERF} {NOBODY} --producer-props acks=1 partitioner.class=P", "partitioner.class=P is not"),
+        (f"{PRODUCER_PERF} {NOBODY} --producer-props no.such.setting=1", "no.such.setting"),
+        (f"{PRODUCER_PERF} {NOBODY} --producer.config /no/such/file", "cannot read /no/such/file"),
+        (f"kafka-producer-perf-test {NOBODY} --topic t", "--throughput is missing"),
+        (f"kafka-producer-perf-test {NOBODY} --topic t --throughput fast", "--throughput 'fast' is not a number"),
+        (f"kafka-producer-perf-test {NOBODY} --topic t --throughput 0", "--throughput 0 would send nothing"),
+        (f"kafka-producer-perf-test {NOBODY} --throughput 1 --num-records 1 --record-size 1", "--topic is missing"),
+        (f"kafka-producer-perf-test {NOBODY} --topic t --throughput -1 --num-records 0", "--num-records 0 is below 1"),
+        ("kafka-consumer-perf-test --topic t --messages 1", "--bootstrap-server is missing"),
+        (f"kafka-consumer-perf-test {NOBODY} --messages 1", "exactly one of --topic, --include"),
+        (f"kafka-consumer-perf-test {NOBODY} --topic t", "exactly one of --num-records, --messages"),
+        (f"kafka-consumer-perf-test {NOBODY} --include ( --messages 1", "--include '(' is not a regular expression"),
+        (f"kafka-consumer-perf-test {NOBODY} --topic t --messages 1 --zookeeper z", "--zookeeper is not supported"),
+        (f"kafka-consumer-perf-test {NOBODY} --topic t --messages 1 --date-format b", "'b' is not supported here"),
+        (f"kafka-consumer-perf-test {NOBODY} --topic t --messages 1 --fetch-size 0", "--fetch-size 0 is below 1"),
+        (f"kafka-consumer-perf-test {NOBODY} --topic t --messages 1 --command-property a.b=c", "a.b"),
+        ("kafka-e2e-latency 127.0.0.1:1 t 10 1", "4 words without flags are not 5 or 6"),
+        ("kafka-e2e-latency 127.0.0.1:1 t 10 0 20", "--producer-acks 0"),
+        ("kafka-e2e-latency 127.0.0.1:1 t 0 1 20", "--num-records 0 is below 1"),
+        (f"kafka-e2e-latency {NOBODY} --topic t --num-records 1 --producer-acks 1", "--record-size is missing"),
+        (f"kafka-e2e-latency {NOBODY} --topic t --num-records 1 --producer-acks all --record-size -1", "is below 0"),
     ],
 )
 def test_a_mistyped_line_is_told_in_one_line(line: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,3 +140,11 @@ def test_a_mistyped_line_is_told_in_one_line(line: str, complaint: str, capsys: 
 
 def test_columns_are_as_wide_as_they_must_be() -> None:
     assert left_aligned([("A", "B", "C"), ("long", 1, "x y")], [2, 3]) == ["A    B   C", "long 1   x y"]
+
+
+def test_the_latency_test_may_be_called_without_flags() -> None:
+    flags = "--bootstrap-server b:1 --topic t --num-records 10 --producer-acks 1 --record-size 20".split()
+    assert e2e_latency.spell_out(["b:1", "t", "10", "1", "20"]) == flags
+    assert e2e_latency.spell_out(["b:1", "t", "10", "1", "20", ""]) == flags
+    assert e2e_latency.spell_out(["b:1", "t", "10", "1", "20", "f"]) == [*flags, "--command-config", "f"]
+    assert e2e_latency.spell_out(flags) == flags

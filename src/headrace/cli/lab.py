@@ -1,0 +1,14 @@
+"""`headrace lab`: the laboratory's commands, each from a module of its own.
+
+Nothing heavy is imported here: a command fetches what it needs when it runs.
+"""
+
+import typer
+
+from headrace.cli import lab_host, lab_perf, lab_send
+
+app = typer.Typer(help="Measure brokers: a sender with a plan, perf tests, the machine itself.", no_args_is_help=True)
+
+app.command("send")(lab_send.send)
+app.command("host")(lab_host.host)
+lab_perf.add_to(app)

@@ -1,0 +1,71 @@
+"""Where a sender sends to: a cluster that is there, a node or a null sink that is started for it and ended after it.
+
+A node's topic keeps a gigabyte, whatever is sent: a fast sender fills a disk in minutes.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from headrace.errors import ErrorCode
+from headrace.lab.errors import LabError
+from headrace.lab.null_sink import NullSink
+from headrace.protocol.messages.create_topics import API as CREATE_TOPICS
+from headrace.testing.node_process import NodeProcess
+from headrace.wire.cluster import Cluster
+from headrace.wire.errors import refusal
+from headrace.wire.settings import client_settings
+
+DESTINATIONS: Final = ("cluster", "node", "null")
+_KEPT_BYTES: Final = 1 << 30
+_NODE: Final = {"log.retention.check.interval.ms": "5000"}
+_TOPIC: Final = {"retention.bytes": str(_KEPT_BYTES), "segment.bytes": str(_KEPT_BYTES // 4)}
+_BOOTSTRAP: Final = "bootstrap.servers"
+
+
+@dataclass(slots=True)
+class Destination:
+    name: str
+    settings: Mapping[str, str] = field(repr=False)  # librdkafka's; there may be a password in them.
+    pids: tuple[int, ...] = ()  # Of what was started.
+
+
+@contextmanager
+def destination(to: str, settings: Mapping[str, str], *, topic: str, partitions: int) -> Iterator[Destination]:
+    """Ready to be sent to. What is started here gets the topic with so many partitions; a cluster has its own."""
+    match to:
+        case "cluster":
+            yield Destination(settings[_BOOTSTRAP], settings)
+        case "null":
+            with NullSink(partitions=partitions) as sink:
+                yield Destination("null sink", {**settings, _BOOTSTRAP: sink.bootstrap}, (sink.pid,))
+        case "node":
+            with (
+                tempfile.TemporaryDirectory(prefix="headrace-lab-") as data,
+                NodeProcess(Path(data), settings=_NODE) as node,
+            ):
+                there = {**settings, _BOOTSTRAP: node.bootstrap}
+                create_topic(there, topic, partitions=partitions, config=_TOPIC)
+                yield Destination("node", there, (node.pid,))
+                node.stop()
+        case _:
+            raise LabError(f"there is no destination {to!r}; there are {', '.join(DESTINATIONS)}")
+
+
+def create_topic(
+    settings: Mapping[str, str], topic: str, *, partitions: int, config: Mapping[str, str] | None = None
+) -> None:
+    asked = {
+        "name": topic,
+        "num_partitions": partitions,
+        "replication_factor": -1,
+        "configs": [{"name": name, "value": value} for name, value in (config or {}).items()],
+    }
+    with Cluster(client_settings(config=settings)) as cluster:
+        answer = cluster.call_any(CREATE_TOPICS, {"topics": [asked], "timeout_ms": 10_000})
+        (told,) = answer["topics"]
+        if told["error_code"] != ErrorCode.NONE:
+            raise refusal(told["error_code"], f"topic {topic!r}")

@@ -1,0 +1,217 @@
+"""All senders of a scenario: started, connected, let go at one moment, and their seconds added up as they come.
+
+    with Senders(scenario, settings) as senders:
+        senders.connect()
+        senders.start()
+        for second, row in senders.rows():
+            ...
+    senders.outcome
+
+Whatever happens, no process is left at the end of the `with`. A sender that dies leaves the others running: what it
+told before still counts, and `outcome` says that the run is partial, and why.
+"""
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import IO, Any, Final, Self
+
+from headrace.lab.errors import LabError
+from headrace.lab.scenario import Scenario
+from headrace.lab.sender import ANSWERS_S
+from headrace.lab.timeline import Second
+
+_START_S: Final = 0.3  # From the word to the start: enough for every process to hear it.
+_CONNECT_S: Final = 60.0  # A large file is read first.
+_GRACE_S: Final = 30.0  # Beyond what a run may take by its own rules.
+_LAST_WORDS_BYTES: Final = 2000
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How the run ended, over all senders."""
+
+    elapsed_s: float = 0.0  # Of sending.
+    unsent: int = 0
+    lost_sight: int = 0
+    is_stopped: bool = False
+    failures: dict[str, int] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)  # What senders died of.
+
+
+class _Process:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "headrace.lab.sender_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            process_group=0,  # Ctrl-C is for whoever started them, who then stops them.
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.stdin, self.stdout = self._process.stdin, self._process.stdout
+        self.pid = self._process.pid
+        self._buffer = b""
+        self.seconds = 0  # Told so far.
+        self.is_over = False
+
+    def say(self, message: Mapping[str, Any]) -> None:
+        with suppress(BrokenPipeError):  # If it is dead, its output tells.
+            self.stdin.write(json.dumps(message).encode() + b"\n")
+            self.stdin.flush()
+
+    def hear(self) -> list[dict[str, Any]] | None:
+        """What it said since, once there is something; None at the end."""
+        data = os.read(self.stdout.fileno(), 1 << 20)
+        if not data:
+            return None
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def last_words(self) -> str:
+        text = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
+        return text[-_LAST_WORDS_BYTES:].strip() or f"exit status {self._process.poll()}"
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        with suppress(BrokenPipeError):  # There may be something left to be said to it.
+            self.stdin.close()
+        self.stdout.close()
+        self._log.close()
+
+
+class Senders:
+    def __init__(self, scenario: Scenario, settings: Mapping[str, str], *, timeout_s: float = 10.0) -> None:
+        self._scenario = scenario
+        self._settings = dict(settings)
+        self._timeout_s = timeout_s
+        self._processes: list[_Process] = []
+        self._selector = selectors.DefaultSelector()
+        self._rows: dict[int, Second] = {}
+        self._told = 0
+        self.start_utc_ns = 0
+        self.outcome = Outcome()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            process.end()
+        self._processes.clear()
+        self._selector.close()
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes]
+
+    def connect(self) -> None:
+        """Have all processes ready to start; LabError where one cannot."""
+        for number in range(self._scenario.processes):
+            process = _Process(number)
+            self._processes.append(process)
+            self._selector.register(process.stdout, selectors.EVENT_READ, process)
+            process.say(
+                {
+                    "scenario": self._scenario.to_json(),
+                    "index": number,
+                    "settings": self._settings,
+                    "timeout_s": self._timeout_s,
+                }
+            )
+        waited = set(self._processes)
+        deadline_s = time.monotonic() + _CONNECT_S + self._timeout_s
+        while waited:
+            events = self._selector.select(max(0.0, deadline_s - time.monotonic()))
+            if not events:
+                raise LabError(f"{len(waited)} senders were not ready in {_CONNECT_S + self._timeout_s:g} s")
+            for key, _ in events:
+                process = key.data
+                heard = process.hear()
+                for message in [{"trouble": process.last_words()}] if heard is None else heard:
+                    if "trouble" in message:
+                        raise LabError(message["trouble"])
+                    waited.discard(process)
+
+    def start(self) -> None:
+        """Have all begin at one moment, in a moment."""
+        self.start_utc_ns = time.time_ns() + round(_START_S * 1e9)
+        for process in self._processes:
+            process.say({"start_utc_ns": self.start_utc_ns})
+
+    def rows(self) -> Iterator[tuple[int, Second]]:
+        """Each second, as soon as all senders have told of it."""
+        deadline_s = self._deadline_s()
+        while not all(process.is_over for process in self._processes):
+            left_s = None if deadline_s is None else deadline_s - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                self.outcome.troubles += [
+                    f"sender {process.number} did not end" for process in self._processes if not process.is_over
+                ]
+                break
+            for key, _ in self._selector.select(left_s):
+                self._listen(key.data)
+            yield from self._complete()
+        for process in self._processes:
+            process.is_over = True
+        yield from self._complete()
+
+    def stop(self) -> None:
+        """End sending now; `rows` goes on until all have told how it went."""
+        for process in self._processes:
+            process.say({"stop": True})
+
+    def _deadline_s(self) -> float | None:
+        if self._scenario.duration_s is None:
+            return None
+        return time.monotonic() + self._scenario.duration_s + ANSWERS_S + self._timeout_s + _GRACE_S
+
+    def _listen(self, process: _Process) -> None:
+        heard = process.hear()
+        if heard is None:
+            self._selector.unregister(process.stdout)
+            if not process.is_over:
+                self.outcome.troubles.append(f"sender {process.number}: {process.last_words()}")
+                process.is_over = True
+        for message in heard or []:
+            if "row" in message:
+                row = self._rows.setdefault(message["second"], Second())
+                row.merge(Second.from_json(message["row"]))
+                process.seconds = message["second"] + 1
+            elif "ending" in message:
+                self._note_ending(message["ending"], message["failures"])
+                process.is_over = True
+            else:
+                self.outcome.troubles.append(f"sender {process.number}: {message['trouble']}")
+                process.is_over = True
+
+    def _note_ending(self, ending: Mapping[str, Any], failures: Mapping[str, int]) -> None:
+        outcome = self.outcome
+        outcome.elapsed_s = max(outcome.elapsed_s, ending["elapsed_ns"] / 1e9)
+        outcome.unsent += ending["unsent"]
+        outcome.lost_sight += ending["lost_sight"]
+        outcome.is_stopped |= ending["is_stopped"]
+        for reason, count in failures.items():
+            outcome.failures[reason] = outcome.failures.get(reason, 0) + count
+
+    def _complete(self) -> Iterator[tuple[int, Second]]:
+        """Seconds of which no sender will tell any more."""
+        running = [process.seconds for process in self._processes if not process.is_over]
+        end = min(running) if running else max(self._rows, default=-1) + 1
+        while self._told < end:
+            yield self._told, self._rows.pop(self._told, Second())
+            self._told += 1

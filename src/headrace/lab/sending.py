@@ -1,0 +1,45 @@
+"""One run of a scenario, from the first process to the last line of its result."""
+
+from collections.abc import Callable
+from typing import IO
+
+from headrace.lab.destination import Destination
+from headrace.lab.scenario import Scenario
+from headrace.lab.senders import Senders
+from headrace.lab.sent import Sent, write_line
+from headrace.lab.timeline import Second
+
+
+def send(
+    scenario: Scenario,
+    target: Destination,
+    *,
+    timeout_s: float = 10.0,
+    into: IO[str] | None = None,
+    watch: Callable[[int, Second], None] = lambda second, row: None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Sent:
+    """Send, and tell what came of it.
+
+    `into` gets the lines of the result as they come. `watch` is shown every second once it is over; `is_stopped` is
+    asked as often, and ends sending early where it says so.
+    """
+    sent = Sent(scenario, target=target.name)
+    has_stopped = False
+    with Senders(scenario, target.settings, timeout_s=timeout_s) as senders:
+        senders.connect()
+        senders.start()
+        if into is not None:
+            write_line(into, sent.run_json(senders.start_utc_ns))
+        for second, row in senders.rows():
+            sent.add(row)
+            watch(second, row)
+            if into is not None:
+                write_line(into, sent.second_json(senders.start_utc_ns, second, row))
+            if not has_stopped and is_stopped():
+                has_stopped = True
+                senders.stop()
+        sent.end(senders.outcome)
+    if into is not None:
+        write_line(into, sent.summary_json())
+    return sent
