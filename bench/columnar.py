@@ -4,17 +4,22 @@
 
 For each kind of topic: filled once, then read by both clients by turns into the same Arrow columns, in processes of
 their own. Rates are rows per second, and rows per second of CPU that the client took; medians, lowest and highest. The
-rival reads a part of the topic where all of it would take minutes; its rate does not depend on that.
+rival reads a part of the topic where all of it would take minutes; its rate does not depend on that. A table of a
+million rows is written again and again by both, as often as makes the time to begin a small part of it, to topics of
+six partitions, and a few times before that counts: a JVM is fast once its hot code is compiled. The memory that they
+and the broker take meanwhile is there already, and what was written before is on the disk.
 """
 
 import argparse
 import json
+import os
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -28,12 +33,19 @@ from rich.table import Table
 
 from bench.host import host_facts
 from bench.loads import Produce, Site, create_topic
+from bench.signals import end_in_order
 from bench.systems import HEADRACE, KAFKA, Broker, fresh_broker
+from bench.warm_memory import WarmMemory
 from headrace import columnar
 
 RIVAL_ROWS: Final = 3_000_000
+TABLE_ROWS: Final = 1_000_000
+TABLES_WRITTEN: Final = 3
+PARTITIONS_WRITTEN: Final = 6
+WARM_UPS: Final = 4
 _LARGE: Final = {"linger.ms": "50", "batch.num.messages": "10000", "batch.size": "1000000"}
 _DEADLINE_S: Final = 600
+_CLIENT_BYTES: Final = 1 << 30  # Of memory that a client may take, whatever it does.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +75,7 @@ class Row:
         else:
             assert self.table is not None
             create_topic(broker.bootstrap, topic, partitions=1)
-            made = self.table(min(rows, 1_000_000))
+            made = self.table(min(rows, TABLE_ROWS))
             while rows > 0:
                 columnar.write(broker.bootstrap, topic, made.slice(0, rows), **self.write_options)
                 rows -= made.num_rows
@@ -127,10 +139,10 @@ ROWS: Final = (
         rows=10_000_000,
         librdkafka={"linger.ms": "5", "batch.num.messages": "80"},
     ),
-    Row(name="mixed", title="keys, 0-3 headers, values of 10-2,000 B", rows=1_000_000, table=mixed),
-    Row(name="write", title="200 B, written from Arrow", rows=1_000_000, table=plain),
+    Row(name="mixed", title="keys, 0-3 headers, values of 10-2,000 B", rows=3_000_000, table=mixed),
+    Row(name="write", title="200 B, written from Arrow", rows=10_000_000, table=plain),
     *(
-        Row(name=codec, title=f"web log, {codec}", rows=1_000_000, table=text, write_options={"compression": codec})
+        Row(name=codec, title=f"web log, {codec}", rows=10_000_000, table=text, write_options={"compression": codec})
         for codec in ("gzip", "snappy", "lz4", "zstd")
     ),
     Row(
@@ -158,41 +170,62 @@ class Readings:
         self.resident_mb.append((told["resident_bytes_at_a_tenth"] / 1e6, told["resident_bytes_max"] / 1e6))
 
 
-def run_client(client: str, broker: Broker, topic: str, *options: str) -> dict[str, Any]:
+def run_client(
+    client: str, broker: Broker, topic: str, *options: str, warm: WarmMemory, written_bytes: int = 0
+) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.columnar_clients", client, broker.bootstrap, topic, *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
+    os.sync()
+    warm.fill(_CLIENT_BYTES + written_bytes)
+    with warm.feeding():
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return told
 
 
-def measure(row: Row, system: str, *, scale: float, repeats: int, under: Path) -> dict[str, Readings]:
-    found = {name: Readings() for name in ("read-arrow", "read-confluent", "write-arrow", "write-confluent")}
+def measure(row: Row, system: str, *, scale: float, repeats: int, under: Path, warm: WarmMemory) -> dict[str, Readings]:
     with fresh_broker(system, under=under) as broker:
         broker.start()
         rows = row.fill(broker, row.name, scale)
-        for _ in range(repeats):
-            told = run_client("read-arrow", broker, row.name)
-            assert told["rows"] == rows, f"{told['rows']} of {rows} rows were read"
-            found["read-arrow"].add(told)
-            if row.rival:
-                found["read-confluent"].add(
-                    run_client("read-confluent", broker, row.name, "--rows", str(min(rows, RIVAL_ROWS)))
-                )
+        found = measure_reading(row, broker, rows, repeats=repeats, warm=warm)
         if row.table is not None:
+            made = row.table(min(rows, TABLE_ROWS))
             with tempfile.NamedTemporaryFile(suffix=".arrow", dir=under) as file:
-                made = row.table(min(rows, 1_000_000))
                 with pa.ipc.new_file(file.name, made.schema) as out:
                     out.write_table(made)
-                for number in range(repeats):
-                    for client in ("write-arrow", "write-confluent"):
-                        topic = f"{client}-{number}"
-                        create_topic(broker.bootstrap, topic, partitions=1)
-                        codec = row.write_options.get("compression", "none")
-                        options = ("--table", file.name, "--compression", codec)
-                        found[client].add(run_client(client, broker, topic, *options))
-    return {name: readings for name, readings in found.items() if readings.per_s}
+                codec = row.write_options.get("compression", "none")
+                options = ("--table", file.name, "--times", str(TABLES_WRITTEN), "--compression", codec)
+                written_bytes = TABLES_WRITTEN * made.nbytes
+                found |= measure_writing(broker, *options, written_bytes=written_bytes, repeats=repeats, warm=warm)
+        return found
+
+
+def measure_reading(row: Row, broker: Broker, rows: int, *, repeats: int, warm: WarmMemory) -> dict[str, Readings]:
+    found = {"read-arrow": Readings()} | ({"read-confluent": Readings()} if row.rival else {})
+    for _ in range(repeats):
+        for client, readings in found.items():
+            wanted = rows if client == "read-arrow" else min(rows, RIVAL_ROWS)
+            told = run_client(client, broker, row.name, "--rows", str(wanted), warm=warm)
+            assert told["rows"] >= wanted, f"{told['rows']} of {wanted} rows were read"
+            readings.add(told)
+    return found
+
+
+def measure_writing(
+    broker: Broker, *options: str, written_bytes: int, repeats: int, warm: WarmMemory
+) -> dict[str, Readings]:
+    def write(client: str, topic: str) -> dict[str, Any]:
+        create_topic(broker.bootstrap, topic, partitions=PARTITIONS_WRITTEN)
+        return run_client(client, broker, topic, *options, warm=warm, written_bytes=written_bytes)
+
+    for number in range(WARM_UPS):
+        write("write-arrow", f"warm-up-{number}")
+    found = {"write-arrow": Readings(), "write-confluent": Readings()}
+    for number in range(repeats):
+        for client, readings in found.items():
+            readings.add(write(client, f"{client}-{number}"))
+    return found
 
 
 def spread(values: list[float]) -> str:
@@ -231,6 +264,10 @@ def lines_of(row: Row, system: str, found: Mapping[str, Readings]) -> list[tuple
     return lines
 
 
+def markdown(lines: Sequence[tuple[str, ...]]) -> str:
+    return "".join("| " + " | ".join(line) + " |\n" for line in (HEAD, ("---",) * len(HEAD), *lines))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of rows")
@@ -240,16 +277,20 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--directory", type=Path, default=Path(tempfile.gettempdir()))
     given = parser.parse_args()
+    end_in_order()
     chosen = [row for row in ROWS if not given.rows or row.name in given.rows.split(",")]
     lines: list[tuple[str, ...]] = []
     console = Console(width=200)
-    with Progress(console=console) as progress:
+    warm = WarmMemory()
+    with Progress(console=console, refresh_per_second=1) as progress, closing(warm):
         task = progress.add_task("rows", total=len(chosen) * len(given.systems.split(",")))
         for row in chosen:
             for system in given.systems.split(","):
                 progress.update(task, description=f"{row.name} on {system}")
-                found = measure(row, system, scale=given.scale, repeats=given.repeats, under=given.directory)
+                found = measure(row, system, scale=given.scale, repeats=given.repeats, under=given.directory, warm=warm)
                 lines += lines_of(row, system, found)
+                if given.markdown is not None:  # Anew with each, so that an interrupted run has what it measured.
+                    given.markdown.write_text(markdown(lines))
                 progress.advance(task)
     table = Table(*HEAD)
     for line in lines:
@@ -259,9 +300,6 @@ def main() -> None:
     console.print(
         f"Medians of {given.repeats}, lowest and highest. MB: resident after a tenth of the rows, and at most. {facts}."
     )
-    if given.markdown is not None:
-        rows = ["| " + " | ".join(line) + " |" for line in (HEAD, ("---",) * len(HEAD), *lines)]
-        given.markdown.write_text("\n".join(rows) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import json
 import resource
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain, repeat
 from typing import Any, Final
 
 import pyarrow as pa
@@ -95,7 +96,7 @@ def read_confluent(bootstrap: str, topic: str, given: argparse.Namespace) -> Ite
 def write_arrow(bootstrap: str, topic: str, given: argparse.Namespace) -> Iterator[int]:
     table = load_table(given)
     yield 0  # The clock runs from here.
-    yield columnar.write(bootstrap, topic, table, compression=given.compression).records
+    yield columnar.write(bootstrap, topic, repeat(table, given.times), compression=given.compression).records
 
 
 def write_confluent(bootstrap: str, topic: str, given: argparse.Namespace) -> Iterator[int]:
@@ -104,7 +105,7 @@ def write_confluent(bootstrap: str, topic: str, given: argparse.Namespace) -> It
     settings = {**_PRODUCER, "bootstrap.servers": bootstrap, "compression.type": given.compression}
     producer = Producer(settings)
     has_headers = "headers" in table.schema.names
-    for batch in table.to_batches(max_chunksize=_CALL):
+    for batch in chain.from_iterable(repeat(table.to_batches(max_chunksize=_CALL), given.times)):
         values = batch["value"].to_pylist()
         keys = batch["key"].to_pylist() if "key" in batch.schema.names else [None] * len(values)
         headers = (
@@ -124,7 +125,7 @@ def write_confluent(bootstrap: str, topic: str, given: argparse.Namespace) -> It
                     producer.poll(0.01)
         producer.poll(0)
     assert producer.flush(120) == 0
-    yield table.num_rows
+    yield given.times * table.num_rows
 
 
 def load_table(given: argparse.Namespace) -> pa.Table:
@@ -148,6 +149,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="stop after so many")
     parser.add_argument("--columns", type=lambda text: text.split(","))
     parser.add_argument("--table", help="an Arrow IPC file to write from")
+    parser.add_argument("--times", type=int, default=1, help="how often to write it")
     parser.add_argument("--compression", default="none")
     given = parser.parse_args()
     rows = 0

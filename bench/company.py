@@ -32,8 +32,24 @@ _READY_S: Final = 60
 _READY: Final = "ready"
 
 
+class Company:
+    """Those beside a load, for as long as `company` goes on."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    @contextmanager
+    def asleep(self) -> Iterator[None]:
+        """They do nothing meanwhile, and nobody takes them for gone if it is not for long."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+
 @contextmanager
-def company(bootstrap: str, *, metrics_url: str | None) -> Iterator[None]:
+def company(bootstrap: str, *, metrics_url: str | None) -> Iterator[Company]:
     """Keep them at work while the body runs; a body that had none of it is a failure, not a figure."""
     command = [sys.executable, "-m", "bench.company", bootstrap, *([metrics_url] if metrics_url else [])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -42,7 +58,7 @@ def company(bootstrap: str, *, metrics_url: str | None) -> Iterator[None]:
             arrived = select.select([process.stdout], [], [], _READY_S)[0]
             if not arrived or process.stdout.readline().strip() != _READY:
                 raise LoadError(f"the group beside the load did not form in {_READY_S} s")
-            yield
+            yield Company(process)
         except BaseException:
             process.kill()
             raise

@@ -2,17 +2,16 @@
 
 import os
 import platform
-import re
 import subprocess
-from pathlib import Path
 
 from bench.load_program import allocator_of, c_load, librdkafka_version
+from headrace.lab.facts import cpu_model
 from tests.oracle.toolbox import require_tool
 
 
 def host_facts() -> dict[str, str | int]:
     return {
-        "cpu": _cpu_model(),
+        "cpu": cpu_model(),
         "cores": os.cpu_count() or 0,
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 10**6,
         "kernel": platform.release(),
@@ -21,11 +20,6 @@ def host_facts() -> dict[str, str | int]:
         "librdkafka": librdkafka_version(c_load()),
         "allocator of the load": allocator_of(c_load()),
     }
-
-
-def _cpu_model() -> str:
-    model = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return model[1] if model else platform.machine()
 
 
 def _java_version() -> str:

@@ -19,10 +19,11 @@ from typing import Final, Protocol
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from bench import bare, process_tree
+from bench import bare
 from bench.errors import LoadError
 from bench.load_program import c_load
 from bench.systems import Broker
+from headrace.lab.readings import process_tree
 from tests.oracle.kafka import java_command
 from tests.oracle.toolbox import run_checked
 

@@ -46,6 +46,19 @@ METRICS: Final = {
         # Of the second half of the work, to show that cost and memory do not grow with the log.
         Metric(name="cpu_second_half_ratio", title="CPU of 2nd half / 1st", unit="x", column=False),
         Metric(name="memory_mb_growth", title="memory grown in 2nd half MB", unit="MB", column=False),
+        # Of Spark, between a topic and files. Its CPU is that of driver, JVM and Python workers; the broker's is apart.
+        Metric(name="rows_per_s", title="rows/s", unit="/s", more_is_better=True, column=False),
+        Metric(name="cpu_s_per_m_rows", title="CPU-s/M rows", unit="s/M", column=False),
+        Metric(name="broker_cpu_s_per_m_rows", title="broker CPU-s/M rows", unit="s/M", column=False),
+        Metric(name="jvm_mb_peak", title="JVM MB", unit="MB", column=False),
+        Metric(name="workers_mb_peak", title="workers MB", unit="MB", column=False),
+        # From an event's time to the commit that made it a row of the lake.
+        Metric(name="delay_s_mean", title="mean s", unit="s", column=False),
+        Metric(name="delay_s_p50", title="p50 s", unit="s", column=False),
+        Metric(name="delay_s_p99", title="p99 s", unit="s", column=False),
+        Metric(name="delay_s_max", title="max s", unit="s", column=False),
+        Metric(name="load_cpu_cores", title="load CPU, cores", unit="cores", column=False),
+        Metric(name="broker_cpu_cores", title="node CPU, cores", unit="cores", column=False),
         # What the measurement itself cost or suffered.
         Metric(name="lateness_ms_p99", title="generator lateness p99 ms", unit="ms", column=False),
         Metric(name="others_cpu_share", title="CPU share of other processes", unit="", column=False),

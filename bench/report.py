@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from rich.table import Table
-from rich.text import Text
 
-from bench.metrics import COLUMNS, METRICS, Metric
-from bench.results import DISTURBANCE_MAX, MET, SHORT, Reading, Spread, Verdict, judge, summarise
+from bench.cells import markdown_cell, markdown_line, markdown_verdicts, rich_cell, rich_verdicts
+from bench.metrics import COLUMNS, METRICS
+from bench.results import DISTURBANCE_MAX, SHORT, Reading, Spread, Verdict, judge, summarise
 from bench.scenarios import Scenario
 from bench.systems import HEADRACE, KAFKA
 
@@ -74,20 +74,20 @@ class Report:
             table.add_row(
                 row.title if system == self.systems[0] else "",
                 system,
-                *(_rich_cell(metric, spread) for metric, spread in zip(COLUMNS, cells, strict=True)),
-                Text("\n").join(Text(one.text(), style=_STYLES.get(one.result, "")) for one in verdicts),
+                *(rich_cell(metric, spread) for metric, spread in zip(COLUMNS, cells, strict=True)),
+                rich_verdicts(verdicts),
                 end_section=system == self.systems[-1],
             )
         return table
 
     def markdown(self) -> str:
         heads = ["row", "system", *(metric.title for metric in COLUMNS), "verdict"]
-        lines = [f"{self._title()}.", "", *self.notes(), "", _markdown_line(heads)]
-        lines.append(_markdown_line(["---"] * len(heads)))
+        lines = [f"{self._title()}.", "", *self.notes(), "", markdown_line(heads)]
+        lines.append(markdown_line(["---"] * len(heads)))
         for row, system, cells in self._lines():
             verdicts = self.verdicts(row) if system == HEADRACE else []
-            written = [_markdown_cell(metric, spread) for metric, spread in zip(COLUMNS, cells, strict=True)]
-            lines.append(_markdown_line([row.title, system, *written, "<br>".join(one.text() for one in verdicts)]))
+            written = [markdown_cell(metric, spread) for metric, spread in zip(COLUMNS, cells, strict=True)]
+            lines.append(markdown_line([row.title, system, *written, markdown_verdicts(verdicts)]))
         return "\n".join(lines) + "\n"
 
     def json_lines(self) -> Iterator[dict[str, object]]:
@@ -173,30 +173,3 @@ class Report:
         for row in self.rows:
             for system in self.systems:
                 yield row, system, [summary.get((row.name, system, metric.name)) for metric in COLUMNS]
-
-
-_STYLES: Final = {MET: "green", SHORT: "red"}
-
-
-def _range(metric: Metric, spread: Spread) -> str:
-    return f"{metric.write(spread.least)}..{metric.write(spread.greatest)}"
-
-
-def _rich_cell(metric: Metric, spread: Spread | None) -> Text:
-    if spread is None:
-        return Text("")
-    cell = Text(metric.write(spread.median))
-    if spread.count > 1:
-        cell.append("\n" + _range(metric, spread), style="dim")
-    return cell
-
-
-def _markdown_cell(metric: Metric, spread: Spread | None) -> str:
-    if spread is None:
-        return ""
-    median = metric.write(spread.median)
-    return f"{median} ({_range(metric, spread)})" if spread.count > 1 else median
-
-
-def _markdown_line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -76,18 +76,24 @@ class Requirement:
     metric: str
     bound: float
     times_rival: bool
+    rival: str = "Kafka"
 
     def text(self) -> str:
         return f"{METRICS[self.metric].title} {self.bound_text()}"
 
     def bound_text(self) -> str:
         sense = ">=" if METRICS[self.metric].more_is_better else "<="
-        return f"{sense} {self.bound:g}{' x Kafka' if self.times_rival else ''}"
+        return f"{sense} {self.bound:g}{f' x {self.rival}' if self.times_rival else ''}"
 
 
 def times_kafka(metric: str, bound: float) -> Requirement:
     """At least so many times Kafka's where more is better, at most where less is."""
-    return Requirement(metric=metric, bound=bound, times_rival=True)
+    return times(metric, bound, rival="Kafka")
+
+
+def times(metric: str, bound: float, *, rival: str) -> Requirement:
+    """The same of anything else that is measured beside it."""
+    return Requirement(metric=metric, bound=bound, times_rival=True, rival=rival)
 
 
 def at_most(metric: str, bound: float) -> Requirement:

@@ -9,10 +9,7 @@ figures for that repeat, is listed under the table, and makes the exit status 1.
 
 import argparse
 import json
-import os
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,29 +18,31 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import process_tree, report
+from bench import report
 from bench.company import company
 from bench.errors import LoadError
 from bench.host import host_facts
 from bench.journal import Journal
 from bench.loads import Load, Outcome, Site
-from bench.process_tree import MachineCpu, Sampler
 from bench.results import Reading, calmest, disturbance, spread_of
 from bench.scenarios import SATURATION_ROW, WARM_UP, Scenario, blocks, choose
+from bench.signals import end_in_order
 from bench.systems import HEADRACE, KAFKA, SYSTEMS, VERSIONS, fresh_broker
 from bench.warm_memory import WarmMemory
-from headrace.testing.node_process import NodeProcessError
+from headrace.errors import HeadraceError
+from headrace.lab.readings import process_tree
+from headrace.lab.readings.meter import Meter
+from headrace.lab.readings.process_tree import Course
 from tests.oracle.toolbox import ToolMissing
 
 # How brokers, tools and clients say that they did not do as told. Anything else is our bug, and ends the run.
-FAILURES: Final = (LoadError, NodeProcessError, KafkaException, RuntimeError, subprocess.TimeoutExpired)
+FAILURES: Final = (LoadError, HeadraceError, KafkaException, RuntimeError, subprocess.TimeoutExpired)
 
 _QUICK_SCALE: Final = 0.05
 _TABLE_COLUMNS: Final = 190
@@ -88,7 +87,7 @@ class Run:
                         where = f"{rows[0].block}, {system}, repeat {repeat + 1}"
                         progress.update(task, description=where)
                         try:
-                            self._repeat_until_calm(rows, system, repeat, warm)
+                            self.repeat_until_calm(rows, system, repeat, warm)
                         except FAILURES as error:
                             failure = report.Failure(rows[0].block, system, repeat, str(error))
                             self.failures.append(failure)
@@ -97,7 +96,7 @@ class Run:
         finally:
             warm.close()
 
-    def _repeat_until_calm(self, rows: Sequence[Scenario], system: str, repeat: int, warm: WarmMemory) -> None:
+    def repeat_until_calm(self, rows: Sequence[Scenario], system: str, repeat: int, warm: WarmMemory) -> None:
         names = [row.name for row in rows]
         attempts = [one for one in self.found if one.row in names and (one.system, one.repeat) == (system, repeat)]
         while not _suffices(attempts, names, attempts_max=self.attempts_max):
@@ -117,7 +116,8 @@ class Run:
         warm.fill(written_bytes + _MEMORY_MARGIN_BYTES)
         with warm.feeding(), fresh_broker(system, under=self.directory) as broker:
             site = Site(broker, self.scale, broker.start(), self.saturation_per_s())
-            with nullcontext() if is_start else company(broker.bootstrap, metrics_url=broker.metrics_url):
+            beside = company(broker.bootstrap, metrics_url=broker.metrics_url)
+            with nullcontext() if is_start else beside:
                 for load in warm_up:
                     load.run(site)
                 return [
@@ -135,20 +135,12 @@ def measure(load: Load, site: Site) -> dict[str, float]:
     """Run a load, and what it cost the broker and the machine meanwhile, by metric name."""
     pid = site.broker.pid
     process_tree.reset_peak(pid)
-    machine, own_s, began_s = MachineCpu.now(), _own_cpu_s(), time.monotonic()
-    broker_s = process_tree.cpu_s(pid)
-    with Sampler(pid) as sampler:
+    with Meter(broker=pid) as meter, Course(pid) as course:
         outcome = load.run(site)
     values = dict(outcome.values)
     values["memory_mb_peak"] = process_tree.peak_bytes(site.broker.pid) / 1e6
     if site.broker.pid == pid and outcome.messages:
-        spent_s = process_tree.cpu_s(pid) - broker_s
-        values |= _rates(outcome, spent_s) | _halves(outcome, sampler)
-        available_s = (time.monotonic() - began_s) * _cores()
-        after = MachineCpu.now()
-        others_s = after.busy_s - machine.busy_s - spent_s - (_own_cpu_s() - own_s)
-        values["others_cpu_share"] = max(0.0, others_s / available_s)
-        values["steal_share"] = (after.steal_s - machine.steal_s) / available_s
+        values |= _rates(outcome, meter.cpu_s["broker"]) | _halves(outcome, course) | meter.shares
     return values
 
 
@@ -160,25 +152,15 @@ def _rates(outcome: Outcome, broker_cpu_s: float) -> dict[str, float]:
     }
 
 
-def _halves(outcome: Outcome, sampler: Sampler) -> dict[str, float]:
+def _halves(outcome: Outcome, course: Course) -> dict[str, float]:
     """What the second half of the work cost against the first; nothing where the load does not tell."""
     if outcome.course_ns is None:
         return {}
-    begin, half, end = (sampler.at(instant_ns) for instant_ns in outcome.course_ns)
+    begin, half, end = (course.at(instant_ns) for instant_ns in outcome.course_ns)
     values = {"memory_mb_growth": (end.resident_bytes - half.resident_bytes) / 1e6}
     if half.cpu_s > begin.cpu_s:
         values["cpu_second_half_ratio"] = (end.cpu_s - half.cpu_s) / (half.cpu_s - begin.cpu_s)
     return values
-
-
-def _own_cpu_s() -> float:
-    """Of this process and of the loads it has waited for."""
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in both)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -208,7 +190,7 @@ def main(arguments: Sequence[str]) -> int:
     console = Console()
     console = Console(width=max(console.width, _TABLE_COLUMNS))
     # So that brokers and loads are ended on the way out of an interrupted run.
-    signal.signal(signal.SIGTERM, _exit_on_signal)
+    end_in_order()
     try:
         rows = choose(options.rows.split(",") if options.rows else None, quick=options.quick)
         facts = host_facts()
@@ -254,10 +236,6 @@ def main(arguments: Sequence[str]) -> int:
         with options.json.open("a") as lines:
             lines.writelines(json.dumps(line) + "\n" for line in table.json_lines())
     return 1 if run.failures or (options.strict and table.any_short()) else 0
-
-
-def _exit_on_signal(number: int, frame: FrameType | None) -> None:
-    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

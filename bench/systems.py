@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from bench import probe, process_tree
+from bench import probe
+from headrace.lab.readings import process_tree
 from headrace.testing.node_process import NodeProcess
 from headrace.testing.ports import lasting_ports
 from tests.oracle.kafka import BROKER_JVM_OPTIONS, KAFKA_VERSION, ApacheKafka
