@@ -57,7 +57,7 @@ docs: setup ## write the pages that are generated from tables
 
 # Universal: one file for every Python from 3.11 and every platform. Without addresses: any index will do.
 lock: setup ## choose newer packages and write requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --extra arrow --extra spark --group dev --universal --python-version 3.11 --generate-hashes --upgrade \
+	$(BIN)/uv pip compile pyproject.toml --extra arrow --extra spark --extra lab --group dev --universal --python-version 3.11 --generate-hashes --upgrade \
 		--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 		--quiet --output-file requirements.lock
 
