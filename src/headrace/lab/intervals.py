@@ -1,0 +1,106 @@
+"""How sure a number is, from the repeats that it was measured in.
+
+Of a mean, Student's interval: repeats are few, and means of seconds are near enough to normal. Of a median, that of
+order statistics, which assumes nothing about the distribution and says less: of fewer than six repeats, nothing with
+95% confidence. Of a ratio of two means, Welch's interval of the logarithms' difference, so that A over B and B over A
+say the same.
+
+Plain numbers in, plain numbers out. An interval that cannot be told is infinite.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, variance
+from typing import Any, Final
+
+# Of scipy's special functions, not of its stats, which takes a second to import.
+from scipy.special import bdtr, stdtrit
+
+CONFIDENCE: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    value: float
+    low: float
+    high: float
+    count: int  # Of repeats: for a ratio, the fewer of the two.
+
+    @property
+    def is_known(self) -> bool:
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def share(self) -> float:
+        """Half its width as a share of the value: the 5% in 'to 5%'."""
+        if not self.is_known:
+            return math.inf
+        half = (self.high - self.low) / 2
+        return half / abs(self.value) if self.value else (0.0 if half == 0 else math.inf)
+
+    def contains(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "value": self.value,
+            "low": self.low if math.isfinite(self.low) else None,
+            "high": self.high if math.isfinite(self.high) else None,
+            "count": self.count,
+        }
+
+
+def mean_interval(values: Sequence[float], *, confidence: float = CONFIDENCE) -> Interval:
+    """Of one value there is a mean and no telling how sure it is."""
+    _check(values, confidence)
+    mean, count = fmean(values), len(values)
+    if count == 1:
+        return Interval(value=mean, low=-math.inf, high=math.inf, count=1)
+    half = _student(confidence, count - 1) * math.sqrt(variance(values) / count)
+    return Interval(value=mean, low=mean - half, high=mean + half, count=count)
+
+
+def median_interval(values: Sequence[float], *, confidence: float = CONFIDENCE) -> Interval:
+    """From the innermost pair of values that has the median between them with that confidence."""
+    _check(values, confidence)
+    ordered, count = sorted(values), len(values)
+    outside = -1  # So many values may be left out at each end.
+    while 2 * bdtr(outside + 1, count, 0.5) <= 1 - confidence:
+        outside += 1
+    if outside < 0:
+        return Interval(value=median(values), low=-math.inf, high=math.inf, count=count)
+    return Interval(value=median(values), low=ordered[outside], high=ordered[count - 1 - outside], count=count)
+
+
+def ratio_interval(values: Sequence[float], base: Sequence[float], *, confidence: float = CONFIDENCE) -> Interval:
+    """Of the mean of some values to that of others, all of them above zero."""
+    _check(values, confidence)
+    _check(base, confidence)
+    if min(*values, *base) <= 0:
+        raise ValueError("a ratio is of values above zero")
+    upper, lower = fmean(values), fmean(base)
+    ratio, count = upper / lower, min(len(values), len(base))
+    if count == 1:
+        return Interval(value=ratio, low=0.0, high=math.inf, count=1)
+    # Of a mean's logarithm, by the delta method.
+    parts = [(variance(some) / len(some) / mean**2, len(some)) for some, mean in ((values, upper), (base, lower))]
+    total = sum(part for part, _ in parts)
+    if total == 0:
+        return Interval(value=ratio, low=ratio, high=ratio, count=count)
+    freedom = total**2 / sum(part**2 / (size - 1) for part, size in parts)
+    factor = math.exp(_student(confidence, freedom) * math.sqrt(total))
+    return Interval(value=ratio, low=ratio / factor, high=ratio * factor, count=count)
+
+
+def _student(confidence: float, freedom: float) -> float:
+    return float(stdtrit(freedom, (1 + confidence) / 2))
+
+
+def _check(values: Sequence[float], confidence: float) -> None:
+    if not values:
+        raise ValueError("of nothing there is no interval")
+    if not all(map(math.isfinite, values)):
+        raise ValueError("an interval is of finite values")
+    if not 0 < confidence < 1:
+        raise ValueError(f"{confidence=} is not between 0 and 1")

@@ -1,0 +1,65 @@
+"""Intervals against values from tables."""
+
+import math
+
+import pytest
+
+from headrace.lab.intervals import Interval, mean_interval, median_interval, ratio_interval
+
+
+def test_of_a_mean_it_is_students() -> None:
+    # Mean 10, standard deviation 1, and t(4, 97.5%) = 2.776.
+    values = [10 + each * math.sqrt(0.4) for each in (-2, -1, 0, 1, 2)]
+    found = mean_interval(values)
+    assert found.value == pytest.approx(10)
+    assert found.high - 10 == pytest.approx(2.776 / math.sqrt(5), abs=1e-3)
+    assert 10 - found.low == pytest.approx(found.high - 10)
+    assert found.share == pytest.approx((found.high - 10) / 10)
+
+
+def test_of_one_value_nothing_is_known() -> None:
+    for found in (mean_interval([3.0]), median_interval([3.0])):
+        assert found.value == 3.0
+        assert not found.is_known
+        assert found.share == math.inf
+        assert found.to_json() == {"value": 3.0, "low": None, "high": None, "count": 1}
+
+
+def test_of_a_median_it_is_between_order_statistics() -> None:
+    # By tables of the sign test: 6 values, the outermost; 10 values, the second of each end; 5 are too few.
+    assert not median_interval(range(5)).is_known
+    assert (median_interval(range(6)).low, median_interval(range(6)).high) == (0, 5)
+    assert (median_interval(range(10)).low, median_interval(range(10)).high) == (1, 8)
+
+
+def test_of_a_ratio_both_ways_say_the_same() -> None:
+    fast, slow = [210.0, 190.0, 200.0], [101.0, 99.0, 100.0, 100.0]
+    found, back = ratio_interval(fast, slow), ratio_interval(slow, fast)
+    assert found.value == pytest.approx(2.0)
+    assert back.low == pytest.approx(1 / found.high)
+    assert found.contains(2.0)
+    assert not found.contains(1.0)
+    assert found.count == 3
+
+
+def test_a_ratio_of_what_never_varies_is_exact() -> None:
+    assert ratio_interval([4.0, 4.0], [2.0, 2.0]) == Interval(value=2.0, low=2.0, high=2.0, count=2)
+    assert not ratio_interval([4.0], [2.0, 2.0]).is_known
+
+
+@pytest.mark.parametrize("bad", [[], [math.nan], [math.inf, 1.0]])
+def test_of_nothing_and_of_no_number_there_is_none(bad: list[float]) -> None:
+    with pytest.raises(ValueError, match="interval"):
+        mean_interval(bad)
+    with pytest.raises(ValueError, match="interval"):
+        ratio_interval([1.0], bad)
+
+
+def test_a_ratio_needs_values_above_zero() -> None:
+    with pytest.raises(ValueError, match="above zero"):
+        ratio_interval([1.0], [0.0, 1.0])
+
+
+def test_nothing_at_all_varies_by_nothing() -> None:
+    assert mean_interval([0.0, 0.0]).share == 0.0
+    assert mean_interval([-1.0, 1.0]).share == math.inf
