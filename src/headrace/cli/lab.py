@@ -5,10 +5,12 @@ Nothing heavy is imported here: a command fetches what it needs when it runs.
 
 import typer
 
-from headrace.cli import lab_host, lab_perf, lab_send
+from headrace.cli import lab_compare, lab_host, lab_perf, lab_report, lab_send
 
 app = typer.Typer(help="Measure brokers: a sender with a plan, perf tests, the machine itself.", no_args_is_help=True)
 
 app.command("send")(lab_send.send)
 app.command("host")(lab_host.host)
+app.command("compare")(lab_compare.compare)
+app.command("report")(lab_report.report)
 lab_perf.add_to(app)

@@ -1,0 +1,251 @@
+"""Questions to results, each answered with a verdict and the numbers behind it: what findings are made of.
+
+A question has three answers. Where results cannot tell, because a cell is missing, was cut short, did not pass the
+quality gate or was measured too few times, the answer is that it is not measurable here, and why. Numbers are told
+apart by confidence intervals, never by their order alone.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Any, Final
+
+from headrace.errors import ConfigError
+from headrace.lab.comparison import doubts_of
+from headrace.lab.intervals import Interval, mean_interval, ratio_interval
+from headrace.lab.metrics import metric_text
+from headrace.lab.quantities import parse_rate_per_s
+from headrace.lab.report.scales import figures
+from headrace.lab.results import Cell, Results, cell_text
+
+# A configured rate is reached by this share of it: a run's first and last seconds are not whole.
+REACHED: Final = 0.98
+# As alike as makes no difference to anybody.
+ALIKE: Final = 0.10
+# An interval of a ratio that is wider than this, either way, tells nothing from nothing.
+TELLING: Final = 0.25
+
+
+class Verdict(StrEnum):
+    HOLDS = "holds"
+    DOES_NOT_HOLD = "does not hold"
+    NOT_MEASURABLE = "not measurable here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    verdict: Verdict
+    why: str
+
+
+class NotMeasurable(Exception):
+    """Why a question has no answer here."""
+
+
+Question = Callable[["Evidence"], Answer]
+
+
+def answered(question: Question, runs: Sequence[Results]) -> Answer:
+    try:
+        return question(Evidence(runs))
+    except NotMeasurable as reason:
+        return Answer(verdict=Verdict.NOT_MEASURABLE, why=str(reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    runs: Sequence[Results]
+
+    def cells(self, *, part: str | None = None, **match: Any) -> list[tuple[Results, Cell]]:
+        """Cells with these values, of the runs of a workload of this name if one is given."""
+        return [
+            (run, cell)
+            for run in self.runs
+            if part is None or run.scenario.name == part
+            for cell in run.cells
+            if all(self.parameter(run, cell, name) == str(value) for name, value in match.items())
+        ]
+
+    @staticmethod
+    def parameter(run: Results, cell: Cell, name: str) -> str:
+        """As text, for YAML's 1 and "1" are one to a workload."""
+        return str(cell.get(name, run.scenario.workload.get(name)))
+
+    def one(self, *, part: str | None = None, **match: Any) -> tuple[Results, Cell]:
+        found = self.cells(part=part, **match)
+        if not found:
+            raise NotMeasurable(f"nothing was measured with {cell_text(match)}")
+        return found[0]
+
+    def values(self, where: tuple[Results, Cell], metric: str) -> list[float]:
+        """Of all whole repeats, if the gate let them pass."""
+        run, cell = where
+        values = run.values(cell, metric)
+        if not values:
+            raise NotMeasurable(f"{metric_text(metric)} was not measured with {cell_text(cell)}")
+        if (doubt := doubts_of(run, cell).get(metric)) is not None:
+            raise NotMeasurable(f"{metric_text(metric)} with {cell_text(cell)}: {doubt}")
+        return values
+
+    def interval(self, where: tuple[Results, Cell], metric: str) -> Interval:
+        return mean_interval(self.values(where, metric))
+
+    def planned_per_s(self, where: tuple[Results, Cell]) -> float:
+        run, cell = where
+        try:
+            return parse_rate_per_s(self.parameter(run, cell, "rate"))
+        except ConfigError:
+            raise NotMeasurable(f"no rate was configured with {cell_text(cell)}") from None
+
+    def is_steady(self, where: tuple[Results, Cell]) -> bool:
+        run, cell = where
+        told = [line.steady.is_steady for line in run.repeats_of(cell) if line.steady is not None]
+        if not told or None in told:
+            raise NotMeasurable(f"with {cell_text(cell)} it was too short to tell whether it was steady")
+        return all(told)
+
+    def bottlenecks(self, where: tuple[Results, Cell]) -> list[str]:
+        run, cell = where
+        found = list(dict.fromkeys(line.bottleneck.verdict for line in run.repeats_of(cell) if line.bottleneck))
+        if not found:
+            raise NotMeasurable(f"no bottleneck was named with {cell_text(cell)}")
+        return found
+
+
+def verdict(holds: bool, why: str) -> Answer:
+    return Answer(verdict=Verdict.HOLDS if holds else Verdict.DOES_NOT_HOLD, why=why)
+
+
+def together(answers: Sequence[Answer]) -> Answer:
+    """One that does not hold decides; else one that cannot be told."""
+    assert answers
+    for worst in (Verdict.DOES_NOT_HOLD, Verdict.NOT_MEASURABLE):
+        found = [answer.why for answer in answers if answer.verdict is worst]
+        if found:
+            return Answer(verdict=worst, why="; ".join(found))
+    return Answer(verdict=Verdict.HOLDS, why="; ".join(answer.why for answer in answers))
+
+
+# --- Kinds of questions ----------------------------------------------------------------------------------------------
+
+
+def each_reaches(*, reaches: bool = True, **match: Any) -> Question:
+    """Every cell with these values comes up to the rate that was configured, or none does."""
+
+    def question(evidence: Evidence) -> Answer:
+        cells = evidence.cells(**match) or [evidence.one(**match)]
+        return together([_guarded(partial(_reached, evidence, where, reaches)) for where in cells])
+
+    return question
+
+
+def _reached(evidence: Evidence, where: tuple[Results, Cell], reaches: bool) -> Answer:
+    planned, found = evidence.planned_per_s(where), evidence.interval(where, "rate_per_s").value
+    why = f"{figures(found)} of {figures(planned)}/s with {cell_text(where[1])}"
+    return verdict((found >= REACHED * planned) == reaches, why)
+
+
+def higher(metric: str, *, this: dict[str, Any], than: dict[str, Any], part: str | None = None) -> Question:
+    """A metric is higher in one cell than in another, and not by chance."""
+
+    def question(evidence: Evidence) -> Answer:
+        one, other = evidence.one(part=part, **this), evidence.one(part=part, **than)
+        return _is_higher(evidence, metric, one, other)
+
+    return question
+
+
+def _is_higher(evidence: Evidence, metric: str, one: tuple[Results, Cell], other: tuple[Results, Cell]) -> Answer:
+    ratio = _ratio(evidence, metric, one, other)
+    why = f"{metric_text(metric)} is {_ratio_text(ratio)} with {cell_text(one[1])} against {cell_text(other[1])}"
+    if ratio.contains(1.0) and ratio.low < 1.0 < ratio.high and ratio.share > TELLING:
+        raise NotMeasurable(f"{why}: too uncertain to tell")
+    return verdict(ratio.low > 1.0, why)
+
+
+def alike(metric: str, *, this: dict[str, Any], that: dict[str, Any]) -> Question:
+    def question(evidence: Evidence) -> Answer:
+        one, other = evidence.one(**this), evidence.one(**that)
+        ratio = _ratio(evidence, metric, one, other)
+        why = f"{metric_text(metric)} is {_ratio_text(ratio)} with {cell_text(one[1])} against {cell_text(other[1])}"
+        low, high = 1 - ALIKE, 1 / (1 - ALIKE)
+        if low <= ratio.low and ratio.high <= high:
+            return verdict(True, why)
+        if ratio.high < low or ratio.low > high:
+            return verdict(False, why)
+        raise NotMeasurable(f"{why}: too uncertain to tell")
+
+    return question
+
+
+def monotone(metric: str, parameter: str, *, rises: bool) -> Question:
+    """Along a sweep over numbers the metric goes one way: each mean beyond the last, the ends apart for certain."""
+
+    def question(evidence: Evidence) -> Answer:
+        cells = [(float(cell[parameter]), (run, cell)) for run, cell in evidence.cells() if parameter in cell]
+        if len(cells) < 3:
+            raise NotMeasurable(f"a course needs three values of {parameter}, and {len(cells)} were measured")
+        ordered = [where for _, where in sorted(cells, key=lambda each: each[0])]
+        means = [evidence.interval(where, metric).value for where in ordered]
+        why = f"{metric_text(metric)} by {parameter}: {', '.join(map(figures, means))}"
+        if any((later > earlier) != rises for earlier, later in itertools.pairwise(means)):
+            return verdict(False, why)
+        top, bottom = (ordered[-1], ordered[0]) if rises else (ordered[0], ordered[-1])
+        ends = _is_higher(evidence, metric, top, bottom)
+        return verdict(ends.verdict is Verdict.HOLDS, f"{why}; {ends.why}")
+
+    return question
+
+
+def steady(is_steady: bool, **match: Any) -> Question:
+    """Every cell with these values is steady, or none is."""
+
+    def question(evidence: Evidence) -> Answer:
+        cells = evidence.cells(**match) or [evidence.one(**match)]
+        return together([_guarded(partial(_steady, evidence, where, is_steady)) for where in cells])
+
+    return question
+
+
+def _steady(evidence: Evidence, where: tuple[Results, Cell], wanted: bool) -> Answer:
+    found = evidence.is_steady(where)
+    return verdict(found == wanted, f"{'steady' if found else 'not steady'} with {cell_text(where[1])}")
+
+
+def times(metric: str, of: str, *, factor: Callable[[Evidence], float], within: float) -> Question:
+    """In every cell one metric is so many times another."""
+
+    def question(evidence: Evidence) -> Answer:
+        cells = evidence.cells() or [evidence.one()]
+        answers = []
+        for where in cells:
+            ratio = ratio_interval(evidence.values(where, metric), evidence.values(where, of))
+            wanted = factor(evidence)
+            why = f"{metric_text(metric)} is {ratio.value:.2f} times {metric_text(of)}, of {wanted:g} expected"
+            answers.append(verdict(abs(ratio.value / wanted - 1) <= within, why))
+        return together(answers)
+
+    return question
+
+
+def _guarded(question: Callable[[], Answer]) -> Answer:
+    try:
+        return question()
+    except NotMeasurable as reason:
+        return Answer(verdict=Verdict.NOT_MEASURABLE, why=str(reason))
+
+
+def _ratio(evidence: Evidence, metric: str, one: tuple[Results, Cell], other: tuple[Results, Cell]) -> Interval:
+    values, base = evidence.values(one, metric), evidence.values(other, metric)
+    if min(*values, *base) <= 0:
+        raise NotMeasurable(f"{metric_text(metric)} is zero with {cell_text(one[1])} or {cell_text(other[1])}")
+    ratio = ratio_interval(values, base)
+    if ratio.count < 2:
+        raise NotMeasurable(f"{metric_text(metric)}: one repeat alone does not tell how sure a difference is")
+    return ratio
+
+
+def _ratio_text(ratio: Interval) -> str:
+    return f"{ratio.value:.2f} times [{ratio.low:.2f}, {ratio.high:.2f}]"

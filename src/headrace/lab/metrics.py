@@ -1,0 +1,50 @@
+"""What each metric is called for people, and which way of it is the better one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    text: str
+    higher_is_better: bool | None  # None for what is neither.
+
+
+def _rate(text: str) -> Metric:
+    return Metric(text=text, higher_is_better=True)
+
+
+def _duration(text: str) -> Metric:
+    return Metric(text=text, higher_is_better=False)
+
+
+_QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
+
+# In the order in which they are shown; one that is not here is shown after these, by its own name.
+METRICS: Final[Mapping[str, Metric]] = {
+    "rate_per_s": _rate("rate"),
+    "mb_per_s": _rate("throughput"),
+    **{f"planned_latency_{name}_ms": _duration(f"planned to answered, {text}") for name, text in _QUANTILES.items()},
+    **{f"send_latency_{name}_ms": _duration(f"sent to answered, {text}") for name, text in _QUANTILES.items()},
+    **{f"end_to_end_{name}_ms": _duration(f"planned to consumed, {text}") for name, text in _QUANTILES.items()},
+    **{f"lateness_{name}_ms": _duration(f"sender's lateness, {text}") for name, text in _QUANTILES.items()},
+    "consumed_per_s": _rate("consumed"),
+    "consumed_mb_per_s": _rate("consumed throughput"),
+    "broker_cpu_percent": _duration("broker's CPU"),
+    "client_cpu_percent": _duration("clients' CPU"),
+}
+HISTOGRAMS: Final[Mapping[str, str]] = {
+    "planned_latency": "planned to answered",
+    "send_latency": "sent to answered",
+    "end_to_end": "planned to consumed",
+    "lateness": "sender's lateness",
+}
+
+
+def metric_text(name: str) -> str:
+    return METRICS[name].text if name in METRICS else name
+
+
+def in_order(names: set[str]) -> list[str]:
+    return [name for name in METRICS if name in names] + sorted(names - METRICS.keys())

@@ -1,0 +1,136 @@
+"""What the papers state, word for word: the one table of published values.
+
+A value is here only if a paper's text or one of its tables states it; what can be seen in a figure alone is not. A
+value of one configuration is drawn as a bar beside ours. A level that is known from prose alone, such as a peak, is a
+labelled line. Machines differ: shapes and ratios are for comparing, lengths are not.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+_K: Final = 1000
+
+INSERT: Final = "Hesse, Matthies, Uflacker: How Fast Can We Insert?"
+KAFKA: Final = "Kreps, Narkhede, Rao: Kafka: a Distributed Messaging System for Log Processing"
+CKU: Final = "Povzner, Hendricks: white paper on benchmarking a 2-CKU cluster (Confluent, 2020)"
+AWS: Final = "Pandey, Gandhi: Performance Benchmark of Apache Kafka on AWS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    paper: str
+    section: str
+    quote: str
+
+    def __str__(self) -> str:
+        return f"{self.paper}, {self.section}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    preset: str
+    metric: str
+    value: float
+    text: str  # What it is of: a configuration, or what the line means.
+    source: Source
+    cell: Mapping[str, Any] | None = None  # The configuration of ours that it belongs to, where it is one of its sweep.
+    is_level: bool = False
+
+
+def _insert(section: str, quote: str) -> Source:
+    return Source(paper=INSERT, section=f"section {section}", quote=quote)
+
+
+_FIG5: Final = _insert(
+    "IV-C", "All of the tested acks level and read-in-ram combinations reach the configured ingestion rate of 100K MPS."
+)
+_FIG6: Final = _insert(
+    "IV-D", "the three configurations where read-in-ram is set to true reach the configured input of 250K MPS"
+)
+_FIG6_DISK: Final = _insert(
+    "IV-D",
+    "This configuration, where read-in-ram is not active, is not able to handle more than about 220K MPS.",
+)
+_FIG7_LOWEST: Final = _insert("IV-E", "the lowest one is at about 250K MPS")
+_FIG7_ACKS: Final = _insert("IV-E", "Changing acks to either 1 or all resulted in a rise to a rate of about 320K MPS.")
+_FIG7_BATCH: Final = _insert("IV-B", "The maximum is at about 294K MPS with increased batch size.")
+_FIG7_PEAK: Final = _insert("IV-E", "the highest ingestion rates peak at about 420K MPS for a short period")
+_FIG8: Final = _insert("IV-E", "The highest peaks are at about 80 MB/second.")
+_FIG10_REMOTE: Final = _insert(
+    "IV-F",
+    "the two settings where at least one data sender is executed remotely lead to the same result: a steady input rate "
+    "of about 420K MPS",
+)
+_FIG10_LOCAL: Final = _insert("IV-F", "with a maximum input rate of about 460K MPS")
+_FIG11_LOCAL: Final = _insert(
+    "IV-F", "The maximally achieved input rate of Figure 10 corresponds to an input rate of about 100 MB/s."
+)
+_FIG11_REMOTE: Final = _insert(
+    "IV-F",
+    "For the constant input rate where both senders were executed remotely, a size-wise input of close to 92 MB/s is "
+    "reached.",
+)
+_CLOUDS: Final = Source(paper=CKU, section="table in Results", quote="AWS 117 351 GCP 106 318 Azure 106 318")
+
+PUBLISHED: Final[tuple[Published, ...]] = (
+    Published(
+        preset="s0-fig5", metric="rate_per_s", value=100 * _K, is_level=True, source=_FIG5,
+        text="100 K: reached by every local configuration",
+    ),
+    Published(
+        preset="s0-fig6", metric="rate_per_s", value=250 * _K, is_level=True, source=_FIG6,
+        text="250 K: reached by all three with read-in-ram",
+    ),
+    Published(
+        preset="s0-fig6", metric="rate_per_s", value=220 * _K, is_level=True, source=_FIG6_DISK,
+        text="220 K: no more without read-in-ram",
+    ),
+    Published(
+        preset="s0-fig7", metric="rate_per_s", value=250 * _K, text="acks=0, 16 KiB", source=_FIG7_LOWEST,
+        cell={"acks": "0", "batch_size": "16KiB"},
+    ),
+    *(
+        Published(
+            preset="s0-fig7", metric="rate_per_s", value=320 * _K, text=f"acks={acks}, 16 KiB", source=_FIG7_ACKS,
+            cell={"acks": acks, "batch_size": "16KiB"},
+        )
+        for acks in ("1", "all")
+    ),
+    Published(
+        preset="s0-fig7", metric="rate_per_s", value=294 * _K, text="acks=0, 64 KiB, its maximum", source=_FIG7_BATCH,
+        cell={"acks": "0", "batch_size": "64KiB"},
+    ),
+    Published(
+        preset="s0-fig7", metric="rate_per_s", value=420 * _K, is_level=True, source=_FIG7_PEAK,
+        text="420 K: short peaks of 64 KiB with acks 1 and all",
+    ),
+    Published(
+        preset="s0-fig7", metric="mb_per_s", value=80, is_level=True, source=_FIG8, text="80 MB/s: the highest peaks",
+    ),
+    Published(
+        preset="s0-fig10", metric="rate_per_s", value=420 * _K, is_level=True, source=_FIG10_REMOTE,
+        text="420 K: steady, one or both senders remote",
+    ),
+    Published(
+        preset="s0-fig10", metric="rate_per_s", value=460 * _K, is_level=True, source=_FIG10_LOCAL,
+        text="460 K: peak, both local",
+    ),
+    Published(
+        preset="s0-fig10", metric="mb_per_s", value=92, is_level=True, source=_FIG11_REMOTE,
+        text="92 MB/s: steady, both remote",
+    ),
+    Published(
+        preset="s0-fig10", metric="mb_per_s", value=100, is_level=True, source=_FIG11_LOCAL,
+        text="100 MB/s: peak, both local",
+    ),
+    *(
+        Published(preset="s2-cku", metric=metric, value=value, text=cloud, source=_CLOUDS)
+        for cloud, values in {"AWS": (117, 351), "GCP": (106, 318), "Azure": (106, 318)}.items()
+        for metric, value in zip(("mb_per_s", "consumed_mb_per_s"), values, strict=True)
+    ),
+)  # fmt: skip
+
+
+def published_for(preset: str) -> list[Published]:
+    return [each for each in PUBLISHED if each.preset == preset]

@@ -1,0 +1,101 @@
+"""What a chart says, without how it is drawn: the page and the figures in files are drawn from the same values."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headrace.lab.report.scales import Scale, extent_scale, linear_scale, log_scale, percentile_scale
+
+
+class Axis(StrEnum):
+    LINEAR = "linear"  # From zero.
+    TIME = "time"  # Ends where its values end.
+    LOG = "log"
+    PERCENTILE = "percentile"
+
+    def scale(self, values: list[float]) -> Scale:
+        match self:
+            case Axis.LINEAR:
+                return linear_scale(values)
+            case Axis.TIME:
+                return extent_scale(values)
+            case Axis.LOG:
+                return log_scale(values)
+            case Axis.PERCENTILE:
+                return percentile_scale(max(values, default=0.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """A labelled line across the chart: a published value, a limit."""
+
+    value: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    name: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    # From where to where repeats of it reach, if there were any.
+    lows: tuple[float, ...] = ()
+    highs: tuple[float, ...] = ()
+    is_reference: bool = False  # What the others are held against: drawn in the colour of text, dashed.
+    has_points: bool = False  # Few values, each of which was measured.
+
+    def __post_init__(self) -> None:
+        assert len(self.xs) == len(self.ys)
+        assert len(self.lows) == len(self.highs)
+        assert len(self.lows) in (0, len(self.xs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineChart:
+    key: str
+    title: str
+    unit: str
+    x_text: str
+    series: tuple[Series, ...]
+    x_axis: Axis = Axis.TIME
+    y_axis: Axis = Axis.LINEAR
+    levels: tuple[Level, ...] = ()
+
+    def x_scale(self) -> Scale:
+        return self.x_axis.scale([x for series in self.series for x in series.xs])
+
+    def y_scale(self) -> Scale:
+        return self.y_axis.scale([*self._ys()])
+
+    def _ys(self) -> Iterator[float]:
+        for series in self.series:
+            yield from series.ys
+            yield from series.lows
+            yield from series.highs
+        yield from (level.value for level in self.levels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    name: str
+    value: float
+    low: float | None = None  # Of the confidence interval.
+    high: float | None = None
+    group: int = 0  # Bars of one group have one colour.
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarChart:
+    key: str
+    title: str
+    unit: str
+    bars: tuple[Bar, ...]
+    levels: tuple[Level, ...] = ()
+
+    def scale(self) -> Scale:
+        ends = [end for bar in self.bars for end in (bar.value, bar.high) if end is not None]
+        return Axis.LINEAR.scale([*ends, *(level.value for level in self.levels)])
+
+
+Chart = LineChart | BarChart

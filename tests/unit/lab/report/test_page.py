@@ -1,0 +1,123 @@
+"""The page: complete, of itself, and with the results' own numbers."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import ClassVar
+
+from headrace.lab.report.page import flat_facts, page
+from headrace.lab.results import Bottleneck, EndLine, Line, Results, read_results
+from tests.result_values import latencies, of_rates, repeat, scenario, seconds, write
+
+
+class Outline(HTMLParser):
+    """Checks that elements are closed as they were opened, and keeps what they say."""
+
+    VOID: ClassVar = {"meta", "link", "br"}
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def having(self, attribute: str) -> list[dict[str, str | None]]:
+        return [attributes for _, attributes in self.elements if attribute in attributes]
+
+
+def read(directory: Path, *lines: Line, end: EndLine | None = None) -> Results:
+    return read_results(write(directory, [scenario(), *lines, end or EndLine()]))
+
+
+def whole(directory: Path) -> Results:
+    verdict = Bottleneck(verdict="client CPU", evidence=["the sender used 99% of a core"])
+    return read(
+        directory,
+        *seconds([90_000, 110_000]),
+        repeat(
+            {"rate_per_s": 100_123.25, "planned_latency_p99_ms": 2.125},
+            bottleneck=verdict,
+            histograms={"planned_latency": latencies(1.0)},
+            gate={"rate_per_s": "passed", "planned_latency_p99_ms": "not measurable here: the sender was late"},
+        ),
+    )
+
+
+def test_numbers_are_those_of_the_results(tmp_path: Path) -> None:
+    shown = Outline(page([whole(tmp_path / "a")]))
+    values = {each["data-metric"]: each["data-value"] for each in shown.having("data-metric")}
+    assert values == {"rate_per_s": "100123.25", "planned_latency_p99_ms": "2.125"}
+    [acknowledged] = (each for each in shown.having("data-series") if each["data-series"] == "acknowledged")
+    assert acknowledged["data-y"] == "90000.0 110000.0"
+    assert "100,123" in shown.text
+
+
+def test_verdicts_doubts_and_facts_are_told(tmp_path: Path) -> None:
+    text = Outline(page([whole(tmp_path / "a")])).text
+    assert "bottleneck: client CPU" in text
+    assert "the sender used 99% of a core" in text
+    assert "not measurable here: the sender was late" in text
+    assert "a processor" in text
+    assert "8.0 GiB" in text
+
+
+def test_it_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
+    text = page([whole(tmp_path / "a")])
+    shown = Outline(text)
+    assert not {tag for tag, _ in shown.elements} & {"script", "img", "iframe", "object", "embed"}
+    links = [each.get("src") or each.get("href") for _, each in shown.elements if "src" in each or "href" in each]
+    assert links == ["data:,"]
+    assert not re.search(r"https?://|url\(|@import", text)
+
+
+def test_a_run_that_was_cut_short_says_so(tmp_path: Path) -> None:
+    cut = read(tmp_path / "a", *seconds([1, 2]), end=EndLine(partial="the broker died"))
+    shown = Outline(page([cut]))
+    assert len(shown.having("data-partial")) == 1
+    assert "the broker died" in shown.text
+    assert not Outline(page([whole(tmp_path / "b")])).having("data-partial")
+
+
+def test_further_runs_are_held_against_the_first(tmp_path: Path) -> None:
+    first, second = of_rates(tmp_path / "a", [100.0, 101.0]), of_rates(tmp_path / "b", [200.0, 202.0])
+    [ratio] = Outline(page([first, second])).having("data-ratio")
+    assert ratio["data-value"] == "2.0"
+    assert not Outline(page([first])).having("data-ratio")
+
+
+def test_words_of_a_workload_are_no_markup(tmp_path: Path) -> None:
+    bad = "<img src=x onerror=alert(1)>"
+    results = read(tmp_path / "a", *seconds([1], cell={bad: bad}), repeat({bad: 1.0}, cell={bad: bad}, partial=bad))
+    assert "<img" not in page([results])
+
+
+def test_facts_are_flat_and_for_people() -> None:
+    host = {
+        "memory_bytes": 8 * 2**30,
+        "disk": {"bulk_mb_per_s": 477.2},
+        "links": [{"interface": "eth0", "mb_per_s": None}],
+        "is_calm": True,
+    }
+    assert flat_facts(host) == {
+        "memory": "8.0 GiB",
+        "disk bulk mb per s": "477.2",
+        "links interface": "eth0",
+        "links mb per s": "-",
+        "is calm": "yes",
+    }
