@@ -395,7 +395,8 @@ def broker_restart(
             owned, generation = group.wait_settled(), group.wait_steady()
             if unnoticed and client.is_patient:
                 assert owned == settled[group.name], group.name
-                assert generation == generations[group.name], f"{group.name} was rebalanced"
+                told = {name: member.failures[-5:] for name, member in group.members.items()}
+                assert generation == generations[group.name], f"{group.name} was rebalanced; its members: {told}"
             group.write()
             group.wait_delivered()
             group.check_deliveries(exactly_once=unnoticed and client.is_patient)
