@@ -23,6 +23,7 @@ _QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 
 # In the order in which they are shown; one that is not here is shown after these, by its own name.
 METRICS: Final[Mapping[str, Metric]] = {
+    "max_rate_per_s": _rate("highest rate held"),
     "rate_per_s": _rate("rate"),
     "mb_per_s": _rate("throughput"),
     **{f"planned_latency_{name}_ms": _duration(f"planned to answered, {text}") for name, text in _QUANTILES.items()},

@@ -27,9 +27,12 @@ BARS_MAX: Final = 12
 _SWEPT_MIN: Final = 3
 # Values that are this many times each other want a logarithmic axis.
 _WIDE: Final = 20
+_WIDE_LATENCIES: Final = 4
 _RATES: Final = "messages/s"
 _PLAN_SHARE_MAX: Final = 1.5
-_TIME: Final = "seconds since the repeat began"
+_TIME: Final = "seconds; before 0 it warms up"
+# Of each second's line, what is no reading.
+_NO_READINGS: Final = ("second",)
 _BAR_METRICS: Final = (
     "rate_per_s",
     "mb_per_s",
@@ -149,7 +152,7 @@ def time_series(
     by_second: dict[int, list[float]] = {}
     repeats = subject.seconds()
     for lines in repeats:
-        began = datetime.fromisoformat(lines[0].at)
+        began = datetime.fromisoformat(next((line for line in lines if not line.more.get("is_warm_up")), lines[0]).at)
         for line in lines:
             if (found := value(line)) is not None:
                 second = round((datetime.fromisoformat(line.at) - began).total_seconds())
@@ -208,7 +211,11 @@ def _reading_text(name: str) -> str:
 
 
 def _numbers(more: Mapping[str, Any]) -> list[str]:
-    return [name for name, value in more.items() if isinstance(value, int | float) and not isinstance(value, bool)]
+    return [
+        name
+        for name, value in more.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and name not in _NO_READINGS
+    ]
 
 
 def _more(name: str) -> Callable[[SecondLine], float | None]:
@@ -236,9 +243,11 @@ def merged_histogram(subject: Subject, name: str) -> Buckets:
 def _percentiles(key: str, title: str, histograms: Mapping[str, Buckets]) -> Iterator[Chart]:
     series = [percentile_series(name, buckets) for name, buckets in histograms.items() if any(c for _, c in buckets)]
     if series:
+        ys = [y for one in series for y in one.ys if y > 0]
+        is_wide = bool(ys) and max(ys) > _WIDE_LATENCIES * min(ys)
         yield LineChart(
             key=key, title=title, unit="ms", x_text="share of messages that took no longer", series=tuple(series),
-            x_axis=Axis.PERCENTILE, y_axis=Axis.LOG,
+            x_axis=Axis.PERCENTILE, y_axis=Axis.LOG if is_wide else Axis.LINEAR,
         )  # fmt: skip
 
 

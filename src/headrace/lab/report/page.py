@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 from headrace import __version__
 from headrace.lab.comparison import Row, compare
@@ -24,6 +24,7 @@ from headrace.lab.report.drawings import (
     time_charts,
     unit_text,
 )
+from headrace.lab.report.facts import host_facts
 from headrace.lab.report.scales import figures
 from headrace.lab.report.subjects import Subject, run_names, subjects_of, target_name
 from headrace.lab.report.svg import figure
@@ -181,15 +182,23 @@ def _doubts(subjects: Sequence[Subject]) -> str:
     """Why values are marked, each reason once."""
     about: dict[str, dict[str, list[str]]] = {}
     for subject in subjects:
-        for metric in subject.metrics():
-            if (doubt := subject.doubt(metric)) is not None:
-                about.setdefault(doubt, {}).setdefault(metric_text(metric), []).append(subject.name)
+        for doubt, metrics in by_reason(subject.doubts, subject.metrics()).items():
+            for metric in metrics:
+                about.setdefault(doubt, {}).setdefault(metric, []).append(subject.name)
     items = "".join(
         f"<li><b>† {escape('; '.join(_about(metric, names, len(subjects)) for metric, names in metrics.items()))}</b> "
         f"{NOT_MEASURABLE}: {escape(doubt)}.</li>"
         for doubt, metrics in about.items()
     )
     return f'<ul class="doubts" data-doubts>{items}</ul>' if items else ""
+
+
+def by_reason(reasons: Mapping[str, str], of: Sequence[str]) -> dict[str, list[str]]:
+    """What each reason is about: names of metrics for people, or everything where it is about all that there is."""
+    found: dict[str, list[str]] = {}
+    for metric in in_order({*reasons}):
+        found.setdefault(reasons[metric], []).append(metric_text(metric))
+    return {reason: ["everything"] if len(metrics) == len(of) > 1 else metrics for reason, metrics in found.items()}
 
 
 def _about(metric: str, names: Sequence[str], subjects: int) -> str:
@@ -273,9 +282,8 @@ def _gate_text(gate: Mapping[str, str]) -> str:
     stopped = {metric: why for metric, why in gate.items() if why != PASSED}
     if not stopped:
         return f"passed for {_plural(len(gate), 'metric')}"
-    return f"{NOT_MEASURABLE}: " + "; ".join(
-        f"{metric_text(metric)}: {why.removeprefix(NOT_MEASURABLE).lstrip(': ')}" for metric, why in stopped.items()
-    )
+    reasons = by_reason({metric: why.removeprefix(f"{NOT_MEASURABLE}: ") for metric, why in stopped.items()}, [*gate])
+    return f"{NOT_MEASURABLE}: " + "; ".join(f"{', '.join(metrics)}: {why}" for why, metrics in reasons.items())
 
 
 def _bottleneck_cell(verdict: str, evidence: Sequence[str]) -> str:
@@ -290,15 +298,15 @@ def _findings(runs: Sequence[Results], subjects: Sequence[Subject]) -> str:
     if preset is None:
         return ""
     judged = "".join(_finding(judgement) for judgement in judge(preset, runs))
+    found = markup.section("What the paper found", f'<div class="findings">{judged}</div>')
+    if not published_for(preset):
+        return found + '<p class="lead">The paper states no values of this experiment in its text and tables.</p>'
     drawn = markup.charts_grid(map(figure, published_charts(preset, subjects)))
     sources = dict.fromkeys(
         f"{each.text}: “{each.source.quote}” ({each.source.section})" for each in published_for(preset)
     )
     listed = "".join(f"<li>{escape(source)}</li>" for source in sources)
-    stated = f'<ul class="sources">{listed}</ul>' if listed else "<p>The paper's text states no values of it.</p>"
-    return markup.section("What the paper found", f'<div class="findings">{judged}</div>') + markup.section(
-        "Published beside measured", drawn, stated
-    )
+    return found + markup.section("Published beside measured", drawn, f'<ul class="sources">{listed}</ul>')
 
 
 def _finding(judgement: Judgement) -> str:
@@ -319,40 +327,11 @@ def _facts(name: str, run: Results) -> str:
     scenario = run.scenario
     return (
         f'<div class="card"><h3>{escape(name)}</h3>'
-        + markup.facts({**flat_facts(scenario.host), **scenario.versions, "seed": str(scenario.seed)})
+        + markup.facts({**host_facts(scenario.host), **scenario.versions, "seed": str(scenario.seed)})
         + markup.folded_json("Workload", scenario.workload)
         + markup.folded_json("Target", scenario.target)
         + "</div>"
     )
-
-
-def flat_facts(host: Mapping[str, Any], under: str = "") -> dict[str, str]:
-    """One level of names with what they hold, for people: bytes as GiB, and no underscores."""
-    found: dict[str, str] = {}
-    for name, value in host.items():
-        text = f"{under}{name}"
-        match value:
-            case Mapping():
-                found |= flat_facts(value, f"{text} ")
-            case [*_]:
-                for number, each in enumerate(value, 1):
-                    inner = each if isinstance(each, Mapping) else {"": each}
-                    found |= flat_facts(inner, f"{text} {number} " if len(value) > 1 else f"{text} ")
-            case bool():
-                found[_words(text)] = "yes" if value else "no"
-            case int() | float() if name.endswith("_bytes") and value >= 2**20:
-                found[_words(text.removesuffix("_bytes"))] = f"{value / 2**30:.1f} GiB"
-            case float():
-                found[_words(text)] = figures(value)
-            case None:
-                found[_words(text)] = "-"
-            case _:
-                found[_words(text)] = str(value)
-    return found
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ").strip()
 
 
 def _named(runs: Sequence[Results]) -> Iterator[tuple[str, Results]]:

@@ -1,5 +1,6 @@
 """Which charts results have, and that they say what the results say."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from headrace.lab.report.drawings import (
     bar_charts,
     curve_charts,
     percentile_charts,
+    published_charts,
     time_charts,
 )
 from headrace.lab.report.subjects import Subject, run_names, subjects_of
@@ -47,6 +49,47 @@ def test_seconds_that_are_missing_are_not_made_up(tmp_path: Path) -> None:
     first, _, third = seconds([10, 20, 30])
     charts = by_key(time_charts(subjects(read(tmp_path / "a", first, third))))
     assert charts["rates"].series[1].xs == (0.0, 2.0)  # type: ignore[union-attr]
+
+
+def test_warming_up_is_before_the_beginning(tmp_path: Path) -> None:
+    lines = [replace(line, more={"is_warm_up": number < 2}) for number, line in enumerate(seconds([1, 2, 3, 4]))]
+    chart = by_key(time_charts(subjects(read(tmp_path / "a", *lines))))["rates"]
+    assert chart.series[1].xs == (-2.0, -1.0, 0.0, 1.0)  # type: ignore[union-attr]
+
+
+def test_whatever_else_was_read_is_drawn_by_unit(tmp_path: Path) -> None:
+    more = {"second": 7, "is_warm_up": False, "broker_cpu_percent": 50.5, "disk_write_mb_per_s": 3.0, "note": "words"}
+    lines = [replace(line, more=more) for line in seconds([1, 2])]
+    charts = by_key(time_charts(subjects(read(tmp_path / "a", *lines))))
+    readings = {chart.unit: chart for key, chart in charts.items() if key.startswith("readings")}
+    assert {unit: [one.name for one in chart.series] for unit, chart in readings.items()} == {  # type: ignore[union-attr]
+        "%": ["broker CPU"],
+        "MB/s": ["disk write"],
+    }
+    assert readings["%"].series[0].ys == (50.5, 50.5)  # type: ignore[union-attr]
+
+
+def test_what_is_published_is_beside_its_own_cell(tmp_path: Path) -> None:
+    repeats = [
+        repeat({"rate_per_s": 1.0}, cell={"acks": acks, "batch_size": size})
+        for acks in (0, "1")
+        for size in ("16KiB", "64KiB")
+    ]
+    charts = by_key(published_charts("s0-fig7", subjects(read(tmp_path / "a", *repeats))))
+    rates = charts["published-rate_per_s"]
+    assert isinstance(rates, BarChart)
+    assert [(bar.name, bar.value) for bar in rates.bars] == [
+        ("acks=0, batch_size=16KiB", 1.0),
+        ("published: acks=0, 16 KiB", 250e3),
+        ("acks=0, batch_size=64KiB", 1.0),
+        ("published: acks=0, 64 KiB, its maximum", 294e3),
+        ("acks=1, batch_size=16KiB", 1.0),
+        ("published: acks=1, 16 KiB", 320e3),
+        ("acks=1, batch_size=64KiB", 1.0),
+        ("published: acks=all, 16 KiB", 320e3),
+    ]
+    assert [level.value for level in rates.levels] == [420e3]
+    assert [level.value for level in charts["published-mb_per_s"].levels] == [80]  # type: ignore[union-attr]
 
 
 def test_several_are_drawn_together_and_not_too_many(tmp_path: Path) -> None:

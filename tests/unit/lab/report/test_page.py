@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import ClassVar
 
-from headrace.lab.report.page import flat_facts, page
+from headrace.lab.report.page import by_reason, page
 from headrace.lab.results import Bottleneck, EndLine, Line, Results, read_results
 from tests.result_values import latencies, of_rates, repeat, scenario, seconds, write
 
@@ -101,23 +101,26 @@ def test_further_runs_are_held_against_the_first(tmp_path: Path) -> None:
     assert not Outline(page([first])).having("data-ratio")
 
 
+def test_a_run_of_a_preset_has_its_findings_judged(tmp_path: Path) -> None:
+    repeats = [
+        repeat({"consumed_mb_per_s": mb * factor, "end_to_end_p50_ms": 5.0}, cell={"consume": when}, number=number)
+        for when, mb in {"during": 10.0, "after": 30.0}.items()
+        for number, factor in enumerate((0.99, 1.0, 1.01))
+    ]
+    results = read_results(write(tmp_path / "a", [scenario("s4-after"), *repeats, EndLine()]))
+    shown = Outline(page([results]))
+    assert [each["data-verdict"] for each in shown.having("data-verdict")] == ["holds", "does not hold"]
+    assert "greater than the latter one" in shown.text
+    assert not Outline(page([whole(tmp_path / "b")])).having("data-verdict")
+
+
+def test_a_reason_is_told_once() -> None:
+    reasons = {"rate_per_s": "late", "mb_per_s": "late", "lateness_p99_ms": "stolen"}
+    assert by_reason(reasons, [*reasons]) == {"late": ["rate", "throughput"], "stolen": ["sender's lateness, p99"]}
+    assert by_reason(dict.fromkeys(reasons, "late"), [*reasons]) == {"late": ["everything"]}
+
+
 def test_words_of_a_workload_are_no_markup(tmp_path: Path) -> None:
     bad = "<img src=x onerror=alert(1)>"
     results = read(tmp_path / "a", *seconds([1], cell={bad: bad}), repeat({bad: 1.0}, cell={bad: bad}, partial=bad))
     assert "<img" not in page([results])
-
-
-def test_facts_are_flat_and_for_people() -> None:
-    host = {
-        "memory_bytes": 8 * 2**30,
-        "disk": {"bulk_mb_per_s": 477.2},
-        "links": [{"interface": "eth0", "mb_per_s": None}],
-        "is_calm": True,
-    }
-    assert flat_facts(host) == {
-        "memory": "8.0 GiB",
-        "disk bulk mb per s": "477.2",
-        "links interface": "eth0",
-        "links mb per s": "-",
-        "is calm": "yes",
-    }
