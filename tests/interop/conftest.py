@@ -16,9 +16,10 @@ from tests.oracle.toolbox import ToolMissing, without_tool
 # Records with timestamps of long ago must outlive the run.
 PROPERTIES = {"log.retention.ms": "-1"}
 
-# Where one test takes seconds, for every one of them starts programs of Java's.
+# Where one test takes seconds: most start programs of Java's, the others measure for a while.
 LENGTHY = frozenset(
     {
+        "test_bottlenecks.py",
         "test_columnar.py",
         "test_columnar_cluster.py",
         "test_columnar_transactions.py",

@@ -18,6 +18,8 @@ from headrace.cli.produce import Acks, Compression
 from headrace.cli.stopping import StopRequest
 
 if TYPE_CHECKING:
+    from headrace.lab.destination import Destination
+    from headrace.lab.readings.sampler import Sampler
     from headrace.lab.scenario import Scenario
 
 _UNPACED: Final = "max"
@@ -182,6 +184,18 @@ def send(
         Path | None,
         typer.Option("--out", "-o", dir_okay=False, metavar="FILE", help="Write the result, as lines of JSON."),
     ] = None,
+    readings: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            metavar="FILE",
+            help="Read processes, machine and node once a second meanwhile, and write that as lines of JSON.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="For --readings: a broker's page for Prometheus. One for each broker."),
+    ] = None,
     ceiling: Annotated[
         bool,
         typer.Option("--ceiling", help="Send nothing there: print what each engine reaches against the null sink."),
@@ -198,6 +212,8 @@ def send(
     from headrace.lab.quantities import parse_rate_per_s, parse_size_bytes, parse_time_s
     from headrace.lab.scenario import PROFILES, Payload, Scenario
 
+    if metrics and readings is None:
+        raise typer.BadParameter("--metrics is for --readings FILE: where are they to be written?")
     if rate is None and not ceiling and schedule is not ScheduleName.REPLAY:
         raise typer.BadParameter("--rate is missing: how many messages a second?")
     is_unpaced = ceiling or rate == _UNPACED
@@ -240,29 +256,56 @@ def send(
     if ceiling:
         _ceilings(cluster, scenario, partitions=partitions, as_json=as_json)
     else:
-        _send(cluster, scenario, to=to, partitions=partitions, out=out, as_json=as_json)
+        _send(
+            cluster, scenario, to=to, partitions=partitions, out=out, readings=readings, metrics=metrics or [],
+            as_json=as_json,
+        )  # fmt: skip
 
 
 def _send(
-    cluster: Connection, scenario: "Scenario", *, to: To, partitions: int, out: Path | None, as_json: bool
+    cluster: Connection,
+    scenario: "Scenario",
+    *,
+    to: To,
+    partitions: int,
+    out: Path | None,
+    readings: Path | None,
+    metrics: list[str],
+    as_json: bool,
 ) -> None:
-    from headrace.cli.lab_sent import print_sent, watching
+    from headrace.cli.lab_sent import print_bottleneck, print_sent, watching
     from headrace.lab.destination import destination
     from headrace.lab.sending import send
 
     with (
         _opened(out) as into,
-        destination(to.value, cluster.settings, topic=scenario.topic, partitions=partitions) as target,
+        destination(
+            to.value,
+            cluster.settings,
+            topic=scenario.topic,
+            partitions=partitions,
+            with_metrics=readings is not None,
+        ) as target,
+        _sampling(target, readings, metrics) as sampler,
         StopRequest() as stop,
         watching(scenario) as watch,
     ):
         sent = send(
-            scenario, target, timeout_s=cluster.timeout_s, into=into, watch=watch, is_stopped=lambda: bool(stop)
+            scenario,
+            target,
+            timeout_s=cluster.timeout_s,
+            into=into,
+            watch=watch,
+            is_stopped=lambda: bool(stop),
+            sampler=sampler,
         )
+        found = None if sampler is None else sampler.conclude(sent)
     if as_json:
-        print_json(sent.summary_json())
+        print_json(sent.summary_json() | ({} if found is None else {"bottleneck": found.to_json()}))
     else:
         print_sent(sent)
+        if found is not None:
+            print_bottleneck(found)
     if sent.outcome.troubles:
         raise CommandError("; ".join(sent.outcome.troubles))
     if sent.total.failed or sent.outcome.lost_sight:
@@ -294,6 +337,21 @@ def _ceilings(cluster: Connection, scenario: "Scenario", *, partitions: int, as_
         print_json([{"engine": one.scenario.engine, **one.summary_json()} for one in found])
     else:
         print_ceilings(found)
+
+
+@contextmanager
+def _sampling(target: "Destination", path: Path | None, metrics: list[str]) -> "Iterator[Sampler | None]":
+    if path is None:
+        yield None
+        return
+    from headrace.lab.readings.brokers import local_brokers
+    from headrace.lab.readings.sampler import Sampler
+
+    urls = [*target.metrics, *metrics]
+    if not target.pids:
+        target.pids = local_brokers(target.settings["bootstrap.servers"], metrics=urls)
+    with path.open("w") as into, Sampler(metrics=urls, into=into) as sampler:
+        yield sampler
 
 
 @contextmanager

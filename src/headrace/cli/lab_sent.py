@@ -7,6 +7,7 @@ from typing import Final
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
 from headrace.cli.output import note, print_table, progress
+from headrace.lab.bottleneck import Finding
 from headrace.lab.scenario import Scenario
 from headrace.lab.sent import QUANTILES, Sent, quantiles_ms
 from headrace.lab.timeline import Second
@@ -96,6 +97,11 @@ def _rates(sent: Sent) -> list[tuple[str, str]]:
     if (window := sent.window_per_s) is not None:
         rows.append(("last 60 s", f"{window:,.0f}"))
     return rows
+
+
+def print_bottleneck(found: Finding) -> None:
+    rows = [("" if number else found.verdict.value, one) for number, one in enumerate(found.evidence)]
+    print_table(("bottleneck", "evidence"), rows)
 
 
 def print_ceilings(found: Sequence[Sent]) -> None:

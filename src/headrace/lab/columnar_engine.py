@@ -13,11 +13,12 @@ interpreter's lock, and both at the wrong moments: sending and answering are par
 """
 
 import select
+import struct
 import time
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,7 @@ from headrace.lab.sender_clock import SenderClock
 from headrace.lab.timeline import Timeline
 from headrace.protocol.compression import Codec
 from headrace.protocol.messages.produce import API as PRODUCE
-from headrace.protocol.produce import TOPIC_IDS_SINCE
+from headrace.protocol.produce import FLEXIBLE_SINCE, TOPIC_IDS_SINCE
 from headrace.wire.cluster import Cluster
 from headrace.wire.connection import Connection, Ticket
 from headrace.wire.errors import Advice, Unavailable, advice
@@ -49,6 +50,7 @@ _PURPOSE: Final = "produce"
 _LOOK_AGAIN_NS: Final = 200_000_000
 _LOOK_S: Final = 0.5  # Sending stands still meanwhile, and it shows as lateness.
 _SLEEP_MAX_S: Final = 1.0
+_INT32: Final = struct.Struct(">i")
 _ZERO: Final = np.zeros(1, np.int64)
 
 
@@ -111,6 +113,7 @@ class ColumnarEngine:
         except BaseException:
             self._cluster.close()
             raise
+        self.throttled_ns = 0
         self._look_at_ns: int | None = None  # When to look for leaders again, if some are not where they were.
         self._turns = cycle(partitions if partition is None else [partition])
         self._next_partition = next(self._turns)
@@ -239,6 +242,7 @@ class ColumnarEngine:
                 return
             lane.in_flight.popleft()
             codes = _read_codes(ticket, frame, position)
+            self.throttled_ns += read_throttle_ms(frame, ticket.version) * 1_000_000
             self._conclude([batch for batch in batches if codes.get(batch.partition) == ErrorCode.NONE])
             for batch in batches:
                 code = codes.get(batch.partition, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -327,6 +331,9 @@ class ColumnarEngine:
     def outstanding(self) -> int:
         return self._held
 
+    def pop_statistics(self) -> list[dict[str, Any]]:
+        return []
+
     def hasten(self) -> None:
         self._linger_ns = 0
 
@@ -343,6 +350,15 @@ def _read_codes(ticket: Ticket, frame: memoryview, position: int) -> dict[int, i
     return {
         part["index"]: part["error_code"] for each in answer["responses"] for part in each["partition_responses"]
     }
+
+
+def read_throttle_ms(frame: memoryview, version: int) -> int:
+    """The last field of an answer; where tags follow it, which they do only beside an error, it is not looked for."""
+    tags_bytes = 1 if version >= FLEXIBLE_SINCE else 0
+    if tags_bytes and frame[-1] != 0:
+        return 0
+    (throttle_ms,) = _INT32.unpack_from(frame, len(frame) - _INT32.size - tags_bytes)
+    return int(throttle_ms)
 
 
 def error_name(code: int) -> str:

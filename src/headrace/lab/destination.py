@@ -15,6 +15,7 @@ from headrace.lab.errors import LabError
 from headrace.lab.null_sink import NullSink
 from headrace.protocol.messages.create_topics import API as CREATE_TOPICS
 from headrace.testing.node_process import NodeProcess
+from headrace.testing.ports import lasting_ports
 from headrace.wire.cluster import Cluster
 from headrace.wire.errors import refusal
 from headrace.wire.settings import client_settings
@@ -31,10 +32,13 @@ class Destination:
     name: str
     settings: Mapping[str, str] = field(repr=False)  # librdkafka's; there may be a password in them.
     pids: tuple[int, ...] = ()  # Of what was started.
+    metrics: tuple[str, ...] = ()  # Where it tells what it counts, for Prometheus.
 
 
 @contextmanager
-def destination(to: str, settings: Mapping[str, str], *, topic: str, partitions: int) -> Iterator[Destination]:
+def destination(
+    to: str, settings: Mapping[str, str], *, topic: str, partitions: int, with_metrics: bool = False
+) -> Iterator[Destination]:
     """Ready to be sent to. What is started here gets the topic with so many partitions; a cluster has its own."""
     match to:
         case "cluster":
@@ -43,13 +47,14 @@ def destination(to: str, settings: Mapping[str, str], *, topic: str, partitions:
             with NullSink(partitions=partitions) as sink:
                 yield Destination("null sink", {**settings, _BOOTSTRAP: sink.bootstrap}, (sink.pid,))
         case "node":
+            http = f"127.0.0.1:{lasting_ports(1)[0]}" if with_metrics else None
             with (
                 tempfile.TemporaryDirectory(prefix="headrace-lab-") as data,
-                NodeProcess(Path(data), settings=_NODE) as node,
+                NodeProcess(Path(data), settings=_NODE if http is None else {**_NODE, "http.listen": http}) as node,
             ):
                 there = {**settings, _BOOTSTRAP: node.bootstrap}
                 create_topic(there, topic, partitions=partitions, config=_TOPIC)
-                yield Destination("node", there, (node.pid,))
+                yield Destination("node", there, (node.pid,), () if http is None else (f"http://{http}/metrics",))
                 node.stop()
         case _:
             raise LabError(f"there is no destination {to!r}; there are {', '.join(DESTINATIONS)}")

@@ -46,6 +46,10 @@ class Ending:
     unsent: int
     lost_sight: int  # Sent, and neither answered nor failed when the wait for answers was over.
     is_stopped: bool  # Somebody stopped it before its time.
+    # Where its time went, as far as a verdict on bottlenecks asks.
+    no_room_ns: int = 0  # Messages were due, and the engine had no room for them.
+    making_ns: int = 0  # Messages were read or generated.
+    throttled_ns: int = 0  # The broker said that it holds back for a quota's sake.
 
 
 class Driver:
@@ -77,6 +81,7 @@ class Driver:
         self._second = 0  # The first that was not told.
         self._folded_ns = 0
         self._is_planning = True
+        self._no_room_ns = 0
 
     def run(self, *, answers_ns: int) -> Ending:
         """From the start to the last answer, for which it waits so long at most."""
@@ -96,7 +101,13 @@ class Driver:
         self._engine.poll(self._clock.now_ns())  # What the last wait has brought.
         self._timeline.fold()
         self._tell_until(self._clock.now_ns() // SECOND_NS + 1)
-        return Ending(elapsed_ns=ended_ns, unsent=unsent, lost_sight=self._engine.outstanding, is_stopped=stopped)
+        return Ending(
+            elapsed_ns=ended_ns,
+            unsent=unsent,
+            lost_sight=self._engine.outstanding,
+            is_stopped=stopped,
+            no_room_ns=self._no_room_ns,
+        )
 
     # --- Sending -------------------------------------------------------------------------------------------------
 
@@ -121,6 +132,8 @@ class Driver:
             if not is_full and plan.next_ns is not None and plan.next_ns <= now_ns:
                 continue  # More was due than can be offered at a time.
             self._rest(now_ns, is_full=is_full)
+            if is_full:
+                self._no_room_ns += clock.now_ns() - now_ns
         return False
 
     def _rest(self, began_ns: int, *, is_full: bool) -> None:

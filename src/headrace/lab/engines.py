@@ -63,6 +63,7 @@ class Clock(Protocol):
 class Engine(Protocol):
     """One thread uses it. Outcomes go to the timeline that it was made with."""
 
+    throttled_ns: int  # For so long in all the broker said that it holds answers back, for a quota's sake.
     offer_max: int  # No more messages at a time, so that none waits long between being due and being sent.
 
     def offer(self, planned: Int64s, now_ns: int) -> int:
@@ -89,6 +90,10 @@ class Engine(Protocol):
 
     def hasten(self) -> None:
         """No more messages will come: linger no longer."""
+        ...
+
+    def pop_statistics(self) -> list[dict[str, Any]]:
+        """What the client has said of itself since."""
         ...
 
     def close(self) -> None: ...

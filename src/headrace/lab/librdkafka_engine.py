@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, ThrottleEvent
 
+from headrace.lab.client_statistics import parse_statistics
 from headrace.lab.engines import Terms
 from headrace.lab.errors import LabError
 from headrace.lab.payloads import Payloads
@@ -68,16 +69,31 @@ class LibrdkafkaEngine:
         self._held: list[bytes] = []  # Taken from the payloads, and there was no room for them.
         self._answered = array("q")  # Planned, sent, answered; planned, ...
         self._trouble: KafkaError | None = None
+        self.throttled_ns = 0
+        self._statistics: list[dict[str, Any]] = []
+        heard = {
+            "error_cb": self._note_trouble,
+            "throttle_cb": self._note_throttle,
+            "stats_cb": self._note_statistics,  # Where the settings ask for statistics.
+        }
         try:
-            self._producer = Producer(
-                {"log_level": 0, "error_cb": self._note_trouble, **producer_settings(terms), **settings}
-            )
+            self._producer = Producer({"log_level": 0, **heard, **producer_settings(terms), **settings})
         except KafkaException as error:
             raise LabError(f"librdkafka does not take these settings: {error.args[0].str()}") from error
         self._wait_topic(timeout_s)
 
     def _note_trouble(self, error: KafkaError) -> None:
         self._trouble = error
+
+    def _note_statistics(self, text: str) -> None:
+        self._statistics.append(parse_statistics(text))
+
+    def pop_statistics(self) -> list[dict[str, Any]]:
+        told, self._statistics = self._statistics, []
+        return told
+
+    def _note_throttle(self, event: ThrottleEvent) -> None:
+        self.throttled_ns += round(event.throttle_time * 1e9)
 
     def _wait_topic(self, timeout_s: float) -> None:
         deadline_s = time.monotonic() + min(timeout_s, _TOPIC_WAIT_S)

@@ -143,6 +143,38 @@ class Stream:
             self._reserved.popleft()
 
 
+class Timed:
+    """Payloads, and how long it took to make them: what a sender needs before it has anything to send."""
+
+    def __init__(self, payloads: Payloads, now_ns: Callable[[], int]) -> None:
+        self._payloads = payloads
+        self._now_ns = now_ns
+        self.columns_max = payloads.columns_max
+        self.making_ns = 0
+
+    @property
+    def mean_bytes(self) -> float:
+        return self._payloads.mean_bytes
+
+    def take(self, count: int) -> Sequence[bytes]:
+        began_ns = self._now_ns()
+        taken = self._payloads.take(count)
+        self.making_ns += self._now_ns() - began_ns
+        return taken
+
+    def reserve(self, count: int) -> int:
+        began_ns = self._now_ns()
+        size_bytes = self._payloads.reserve(count)
+        self.making_ns += self._now_ns() - began_ns
+        return size_bytes
+
+    def columns(self, count: int) -> tuple[ByteColumn, Int64s]:
+        return self._payloads.columns(count)
+
+    def release(self, count: int) -> None:
+        self._payloads.release(count)
+
+
 def file_lines(path: Path) -> Iterator[bytes]:
     """Without their ends, \\n or \\r\\n. A name that ends with .gz is unpacked."""
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:

@@ -4,12 +4,14 @@ It is made, which connects it; then it is told when to start, together with the 
 decides where its seconds go: a process of its own (`sender_process`), or a task on somebody's cluster.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from headrace.lab.driving import Driver, Ending
 from headrace.lab.engines import Engine
+from headrace.lab.payloads import Timed
 from headrace.lab.scenario import Scenario
 from headrace.lab.sender_clock import SenderClock
 from headrace.lab.timeline import Second, Timeline
@@ -28,7 +30,7 @@ class Sender:
 
     def _connect(self, index: int, settings: Mapping[str, str], timeout_s: float) -> Engine:
         scenario = self._scenario
-        payloads = scenario.payloads(index)
+        payloads = self._payloads = Timed(scenario.payloads(index), time.monotonic_ns)
         if scenario.engine == "columnar":
             from headrace.lab.columnar_engine import ColumnarEngine
             from headrace.wire.settings import client_settings
@@ -60,6 +62,10 @@ class Sender:
         """Why messages failed, and how many for each reason."""
         return self._timeline.failures
 
+    def pop_statistics(self) -> list[dict[str, Any]]:
+        """What the client has said of itself since; nothing unless its settings ask for it."""
+        return self._engine.pop_statistics()
+
     def run(
         self,
         start_utc_ns: int,
@@ -84,6 +90,7 @@ class Sender:
             ending = driver.run(answers_ns=round(answers_s * 1e9))
         finally:
             self._engine.close()
+        ending = replace(ending, making_ns=self._payloads.making_ns, throttled_ns=self._engine.throttled_ns)
         end_ns = self._scenario.end_ns
         if end_ns is not None and self._scenario.messages is None and not ending.is_stopped:
             # It was there all the time, though the last message was due a little before the end of it.

@@ -6,6 +6,7 @@ It is told everything in lines of JSON on its standard input, and tells everythi
     out  {"ready": true}                                                        connected, or {"trouble": "..."}
     in   {"start_utc_ns": ...}                                                  when to start
     out  {"second": 0, "row": ...}                                              each second, once it is over
+    out  {"client": ...}                                                        what librdkafka says, if it is asked to
     out  {"ending": ..., "failures": ...}                                       the end
 
 Anything more on its standard input, its end included, stops it.
@@ -57,6 +58,8 @@ def run(pipe: _Pipe) -> None:
 
     def tell(second: int, row: Second) -> None:
         pipe.say({"second": second, "row": row.to_json()})
+        for told in sender.pop_statistics():
+            pipe.say({"client": told})
 
     ending = sender.run(start["start_utc_ns"], tell=tell, is_stopped=pipe.is_spoken_to)
     pipe.say({"ending": asdict(ending), "failures": dict(sender.failures)})

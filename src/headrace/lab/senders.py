@@ -45,6 +45,10 @@ class Outcome:
     is_stopped: bool = False
     failures: dict[str, int] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)  # What senders died of.
+    # Where the time of all senders went, added up.
+    no_room_s: float = 0.0  # Messages were due, and the engine had no room for them.
+    making_s: float = 0.0  # Messages were read or generated.
+    throttled_s: float = 0.0  # Brokers said that they hold back for a quota's sake.
 
 
 class _Process:
@@ -101,6 +105,7 @@ class Senders:
         self._selector = selectors.DefaultSelector()
         self._rows: dict[int, Second] = {}
         self._told = 0
+        self._client_statistics: list[dict[str, Any]] = []
         self.start_utc_ns = 0
         self.outcome = Outcome()
 
@@ -170,6 +175,11 @@ class Senders:
             process.is_over = True
         yield from self._complete()
 
+    def pop_client_statistics(self) -> list[dict[str, Any]]:
+        """What clients have said of themselves since; nothing unless the settings ask for it."""
+        told, self._client_statistics = self._client_statistics, []
+        return told
+
     def stop(self) -> None:
         """End sending now; `rows` goes on until all have told how it went."""
         for process in self._processes:
@@ -192,6 +202,8 @@ class Senders:
                 row = self._rows.setdefault(message["second"], Second())
                 row.merge(Second.from_json(message["row"]))
                 process.seconds = message["second"] + 1
+            elif "client" in message:
+                self._client_statistics.append({"sender": process.number, **message["client"]})
             elif "ending" in message:
                 self._note_ending(message["ending"], message["failures"])
                 process.is_over = True
@@ -205,6 +217,9 @@ class Senders:
         outcome.unsent += ending["unsent"]
         outcome.lost_sight += ending["lost_sight"]
         outcome.is_stopped |= ending["is_stopped"]
+        outcome.no_room_s += ending["no_room_ns"] / 1e9
+        outcome.making_s += ending["making_ns"] / 1e9
+        outcome.throttled_s += ending["throttled_ns"] / 1e9
         for reason, count in failures.items():
             outcome.failures[reason] = outcome.failures.get(reason, 0) + count
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 from headrace.lab.facts import host_facts, versions
 from headrace.lab.histogram import Histogram
@@ -40,6 +40,14 @@ def quantiles_ms(histogram: Histogram) -> dict[str, float] | None:
     return {name: round(value_ns / _NS_PER_MS, 3) for name, value_ns in found.items()}
 
 
+class Flow(NamedTuple):
+    """Messages of one second."""
+
+    planned: int
+    sent: int
+    answered: int  # Whatever the answer.
+
+
 class Sent:
     """Add the seconds as they come."""
 
@@ -48,14 +56,23 @@ class Sent:
         self.target = target
         self.total = Second()
         self._delivered: list[int] = []  # Acknowledged, or given to the network where nobody answers, by second.
+        self._flow: list[Flow] = []
+        self.start_utc_ns = 0
         self._outcome = Outcome()
 
     def add(self, row: Second) -> None:
         self.total.merge(row)
         self._delivered.append(row.acknowledged + row.unanswered)
+        self._flow.append(Flow(row.planned, row.sent, row.acknowledged + row.unanswered + row.failed))
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: Outcome, *, start_utc_ns: int = 0) -> None:
         self._outcome = outcome
+        self.start_utc_ns = start_utc_ns
+
+    @property
+    def flow(self) -> list[Flow]:
+        """Of each second of sending that was a whole one."""
+        return self._flow[: int(self._outcome.elapsed_s + 1e-3)]
 
     @property
     def outcome(self) -> Outcome:

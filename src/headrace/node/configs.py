@@ -500,7 +500,7 @@ class BrokerConfig(Settings):
         "http.listen",
         STRING,
         None,
-        "Ours. HOST:PORT for `/metrics` (Prometheus) and `/healthz` over HTTP; without it there is no such port.",
+        "Ours. HOST:PORT for `/metrics` (Prometheus), `/requests` and `/healthz` over HTTP; else there is no port.",
     )
     listener_security_protocol_map: str = _setting(
         "listener.security.protocol.map",

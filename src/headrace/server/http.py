@@ -1,4 +1,5 @@
-"""The optional HTTP port: `/metrics` for Prometheus and `/healthz` for whoever watches the process.
+"""The optional HTTP port: `/metrics` for Prometheus, `/requests` for whoever fits models to them, and `/healthz` for
+whoever watches the process.
 
 Deliberately small: GET and HEAD, one request a connection, no body, every size, time and number of connections
 bounded. It shares the node's loop, so whatever it does for a stranger it does to everybody's latency; anything more
@@ -29,6 +30,7 @@ _REASONS: Final = {
     505: "HTTP Version Not Supported",
 }
 _TEXT: Final = "text/plain; charset=utf-8"
+_JSON: Final = "application/json"
 
 
 class Answer(NamedTuple):
@@ -40,6 +42,8 @@ class Answer(NamedTuple):
 Collect = Callable[[], Iterable[Metric]]
 # What is wrong with the node, or None.
 FindFault = Callable[[], str | None]
+# The parts of a page of JSON.
+TellRequests = Callable[[], Iterable[str]]
 
 
 class HttpRefusal(Exception):
@@ -79,19 +83,27 @@ def parse_request(head: bytes) -> Request:
     return Request(method, target.partition("?")[0])
 
 
-async def answer_request(path: str, *, collect: Collect, find_fault: FindFault) -> Answer:
+def _no_requests() -> Iterable[str]:
+    return ("{}\n",)
+
+
+async def answer_request(
+    path: str, *, collect: Collect, find_fault: FindFault, tell_requests: TellRequests = _no_requests
+) -> Answer:
     if path == "/metrics":
-        return Answer(200, await _metrics_page(collect()), CONTENT_TYPE)
+        return Answer(200, await _page(render_each(collect())), CONTENT_TYPE)
+    if path == "/requests":
+        return Answer(200, await _page(tell_requests()), _JSON)
     if path == "/healthz":
         fault = find_fault()
         return Answer(200, "ok\n") if fault is None else Answer(503, f"{fault}\n")
-    raise HttpRefusal(404, "there is /metrics and /healthz")
+    raise HttpRefusal(404, "there is /metrics, /requests and /healthz")
 
 
-async def _metrics_page(metrics: Iterable[Metric]) -> str:
-    """The node takes its turn after each metric: the whole page is several milliseconds' work."""
+async def _page(parts: Iterable[str]) -> str:
+    """The node takes its turn after each part: the whole page is several milliseconds' work."""
     texts = []
-    for text in render_each(metrics):
+    for text in parts:
         texts.append(text)
         await asyncio.sleep(0)
     return "".join(texts)
@@ -116,9 +128,10 @@ def _always_well() -> None:
 class HttpServer:
     """Begun by `serve_http`, ended by `close`."""
 
-    def __init__(self, collect: Collect, find_fault: FindFault) -> None:
+    def __init__(self, collect: Collect, find_fault: FindFault, tell_requests: TellRequests) -> None:
         self._collect = collect
         self._find_fault = find_fault
+        self._tell_requests = tell_requests
         self._server: asyncio.Server | None = None
         self._exchanges: set[asyncio.Task[None]] = set()
         self.address = HostPort("", 0)
@@ -170,14 +183,21 @@ class HttpServer:
             except asyncio.LimitOverrunError as error:
                 raise HttpRefusal(431, f"a request head is at most {HEAD_BYTES_MAX} bytes") from error
             method, path = parse_request(head)
-            answer = await answer_request(path, collect=self._collect, find_fault=self._find_fault)
+            answer = await answer_request(
+                path, collect=self._collect, find_fault=self._find_fault, tell_requests=self._tell_requests
+            )
         except HttpRefusal as refusal:
             answer = refusal.answer
         return encode_answer(answer, with_body=method != "HEAD")
 
 
-async def serve_http(address: HostPort, collect: Collect, find_fault: FindFault = _always_well) -> HttpServer:
+async def serve_http(
+    address: HostPort,
+    collect: Collect,
+    find_fault: FindFault = _always_well,
+    tell_requests: TellRequests = _no_requests,
+) -> HttpServer:
     """Serve until closed; ConfigError where the address cannot be had."""
-    server = HttpServer(collect, find_fault)
+    server = HttpServer(collect, find_fault, tell_requests)
     await server.start(address)
     return server

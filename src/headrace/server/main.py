@@ -192,12 +192,18 @@ class Server:
     async def _start_http(self, node: Node) -> None:
         # Imported only where it is asked for.
         from headrace.server.http import serve_http
-        from headrace.server.metrics import collect, find_fault
+        from headrace.server.metrics import collect, find_fault, requests_now
+        from headrace.server.request_page import render_each
 
         assert self._config.http is not None
         assert self.shell is not None
         shell, disk, helper = self.shell, self._disk, self._helper
-        http = await serve_http(self._config.http, lambda: collect(node, shell, disk, helper), lambda: find_fault(node))
+        http = await serve_http(
+            self._config.http,
+            lambda: collect(node, shell, disk, helper),
+            lambda: find_fault(node),
+            lambda: render_each(*requests_now(node)),
+        )
         self._http = http.close
         self.http_address = str(http.address)
         self._events.info("http ready", address=self.http_address)

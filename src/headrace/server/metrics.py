@@ -14,7 +14,7 @@ from headrace import __version__
 from headrace.node.groups import GroupsStatistics
 from headrace.node.meters import Distribution
 from headrace.node.node import Node
-from headrace.node.statistics import FOLLOWER_FETCH, RequestClassStatistics, TopicStatistics
+from headrace.node.statistics import FOLLOWER_FETCH, NodeSnapshot, RequestClassStatistics, TopicStatistics
 from headrace.server.disk import SystemDisk
 from headrace.server.disk_helper import DiskHelper
 from headrace.server.prometheus import Metric, Sample, counter, gauge, histogram_samples
@@ -28,8 +28,7 @@ _FETCH_KEY: Final = 1
 
 def collect(node: Node, shell: Shell, disk: SystemDisk, helper: DiskHelper) -> Iterator[Metric]:
     """Everything, taken now."""
-    snapshot = node.collected.statistics(now_us=node.clock.mono_us())
-    names = {key: api.messages.name for key, api in node.apis.items()}
+    snapshot, names = requests_now(node)
     yield Metric("headrace_info", "gauge", "The version that runs.", [Sample(1, {"version": __version__})])
     yield from request_metrics(snapshot.requests, names)
     yield from topic_metrics(snapshot.topics)
@@ -43,6 +42,12 @@ def collect(node: Node, shell: Shell, disk: SystemDisk, helper: DiskHelper) -> I
     yield from _rows(_HELPER_ROWS, helper.statistics())
     yield gauge("headrace_disk_free_bytes", "Room left on the file system of the logs.", disk.free_bytes())
     yield from process_metrics()
+
+
+def requests_now(node: Node) -> tuple[NodeSnapshot, dict[int, str]]:
+    """What was counted of requests and topics, and what the APIs are called."""
+    names = {key: api.messages.name for key, api in node.apis.items()}
+    return node.collected.statistics(now_us=node.clock.mono_us()), names
 
 
 def find_fault(node: Node) -> str | None:
@@ -59,9 +64,7 @@ def request_metrics(requests: tuple[RequestClassStatistics, ...], api_names: Map
     """Times of a request in the order it meets them, then sizes. Labelled by API, fetches also by who asks."""
 
     def labels(one: RequestClassStatistics) -> dict[str, str]:
-        key = _FETCH_KEY if one.api_key == FOLLOWER_FETCH else one.api_key
-        source = "follower" if one.api_key == FOLLOWER_FETCH else "client"
-        return {"api": api_names.get(key, str(key)), "source": source}
+        return class_labels(one, api_names)
 
     def histogram(
         name: str, text: str, pick: Callable[[RequestClassStatistics], Distribution], bits: range, scale: float
@@ -93,6 +96,12 @@ def request_metrics(requests: tuple[RequestClassStatistics, ...], api_names: Map
         yield histogram(f"headrace_request_{word}_seconds", text, pick, _TIME_BITS, 1e6)
     yield histogram("headrace_request_size_bytes", "Requests by size.", lambda one: one.request_bytes, _SIZE_BITS, 1)
     yield histogram("headrace_response_size_bytes", "Answers by size.", lambda one: one.response_bytes, _SIZE_BITS, 1)
+
+
+def class_labels(one: RequestClassStatistics, api_names: Mapping[int, str]) -> dict[str, str]:
+    key = _FETCH_KEY if one.api_key == FOLLOWER_FETCH else one.api_key
+    source = "follower" if one.api_key == FOLLOWER_FETCH else "client"
+    return {"api": api_names.get(key, str(key)), "source": source}
 
 
 def _bound(bit: int, scale: float) -> float:

@@ -38,14 +38,16 @@ class NodeProcess:
         listen: str | None = None,
         settings: Mapping[str, str] | None = None,
         wrapper: Sequence[str] = (),
+        advertise: str | None = None,
     ) -> None:
-        """On a free loopback port unless told where to `listen`.
+        """On a free loopback port unless told where to `listen`; clients are told to come there, or to `advertise`.
 
         `wrapper` is a command that becomes the node by `exec`, after limiting it in some way.
         """
         self.data = data
         self.settings = dict(settings or {})
         self.wrapper = tuple(wrapper)
+        self.advertise = advertise
         self.bootstrap = listen or f"127.0.0.1:{lasting_ports(1)[0]}"
         self.ready_s = 0.0  # How long the last start took until clients were accepted.
         self._process: subprocess.Popen[bytes] | None = None
@@ -75,6 +77,8 @@ class NodeProcess:
         assert self._process is None, "already running"
         command = [*self.wrapper, sys.executable, "-P", "-m", "headrace.cli.main", "serve"]
         command += ["--listen", self.bootstrap, "--data", str(self.data)]
+        if self.advertise is not None:
+            command += ["--advertise", self.advertise]
         for key, value in self.settings.items():
             command += ["-o", f"{key}={value}"]
         self._process = subprocess.Popen(

@@ -144,6 +144,8 @@ def test_a_stall_of_2_s_shows_from_the_planned_send_and_not_from_the_actual_one(
     assert p99_ms(run, "latency_sent") < 1.5
     total = run.total
     assert total.planned == total.sent == total.acknowledged == 20_000
+    # The room was full for nearly all of the stall, and a little after it.
+    assert run.ended.no_room_ns == pytest.approx(2 * SECOND_NS, rel=0.1)
 
 
 def test_catching_up_sends_all_of_what_was_due_and_then_keeps_to_the_plan_again() -> None:
@@ -169,6 +171,7 @@ def test_a_rate_that_cannot_be_reached_leaves_the_rest_unsent_and_says_how_late_
     assert ended.elapsed_ns == pytest.approx(5 * SECOND_NS, rel=0.03)
     assert total.lateness.count == 4_000
     assert (total.lateness.max_ns or 0) >= 2.4 * SECOND_NS
+    assert ended.no_room_ns == 0
 
 
 def test_a_burst_is_late_by_what_it_takes_to_send_it() -> None:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.lab.payloads import RING_BYTES, RING_MESSAGES, Payloads, Ring, Stream, file_lines, looped, some_of
+from headrace.lab.payloads import RING_BYTES, RING_MESSAGES, Payloads, Ring, Stream, Timed, file_lines, looped, some_of
 
 LINES = [b"a", b"bb", b"", b"dddd", b"eeeee"]
 KINDS: dict[str, Callable[[int, int], Payloads]] = {
     "ring": lambda first, step: Ring(LINES, first=first, step=step),
     "stream": lambda first, step: Stream(looped(lambda: LINES), first=first, step=step),
+    "timed": lambda first, step: Timed(Ring(LINES, first=first, step=step), lambda: 0),
 }
 
 
@@ -55,6 +56,25 @@ def test_the_mean_size(kind: str) -> None:
     payloads = KINDS[kind](0, 1)
     payloads.take(1_000)
     assert payloads.mean_bytes == pytest.approx(12 / 5)
+
+
+def test_making_messages_is_timed() -> None:
+    now_ns = [0]
+
+    def slowly() -> Iterator[bytes]:
+        while True:
+            now_ns[0] += 100
+            yield b"message"
+
+    payloads = Timed(Stream(slowly()), lambda: now_ns[0])
+    payloads.take(10)
+    assert payloads.making_ns == 900  # The first was there, for the mean.
+    payloads.reserve(10)
+    assert payloads.making_ns == 1_900
+    now_ns[0] += 5_000
+    payloads.columns(10)
+    payloads.release(10)
+    assert payloads.making_ns == 1_900
 
 
 def test_a_small_ring_fills_a_batch_and_a_ring_of_large_messages_is_not_repeated() -> None:

@@ -54,6 +54,7 @@ def test_pages() -> None:
 
     assert page("/metrics").body == "# HELP up Up.\n# TYPE up gauge\nup 1\n"
     assert page("/metrics").content_type.startswith("text/plain; version=0.0.4")
+    assert page("/requests") == Answer(200, "{}\n", "application/json")
     assert page("/healthz") == Answer(200, "ok\n")
     assert page("/healthz", "2 partitions offline") == Answer(503, "2 partitions offline\n")
     with pytest.raises(HttpRefusal) as refused:

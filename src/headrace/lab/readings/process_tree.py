@@ -92,6 +92,11 @@ def resident_bytes(root: int, among: list[Process] | None = None) -> int:
     return sum(_status_bytes(process.pid, "VmRSS") for process in tree(root, among))
 
 
+def own_resident_bytes(pid: int) -> int:
+    """Of one process, without those that it started."""
+    return _status_bytes(pid, "VmRSS")
+
+
 def peak_bytes(root: int) -> int:
     return sum(one.size_bytes for one in peaks(root))
 

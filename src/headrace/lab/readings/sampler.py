@@ -1,0 +1,212 @@
+"""The sampler: a thread that reads everything once a second, and glances some times in between.
+
+    with Sampler(metrics=[url], into=file) as sampler:
+        sampler.start({"client": [...], "broker": [...]})
+        ...
+    sampler.readings
+
+It is a thread of the lab's own process, which does nothing but listen to its senders meanwhile. Pages of metrics are
+fetched by threads of their own: a node that is stopped answers late or never, and the clock goes on.
+"""
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, Self
+
+from headrace.lab.bottleneck import Finding, find_bottleneck
+from headrace.lab.errors import LabError
+from headrace.lab.readings import machine, process_tree
+from headrace.lab.readings.glances import Glance
+from headrace.lab.readings.lines import Lines
+from headrace.lab.readings.machine import Machine
+from headrace.lab.readings.metrics_page import fetch, parse_page
+from headrace.lab.readings.node_counts import NodeCounts
+from headrace.lab.readings.reading import ProcessCounts, Reading, Snapshot, read_between
+from headrace.lab.readings.request_spreads import fetch_spreads, since, spreads_json
+from headrace.lab.readings.summary import summarise
+from headrace.lab.sent import Sent, write_line
+
+INTERVAL_S: Final = 1.0
+# Between two, by chance: a duty cycle must not keep step with them. A share of a minute is then known to 1%, of five
+# seconds to 4%.
+_GLANCE_S: Final = (0.02, 0.06)
+CLIENT: Final = "client"
+BROKER: Final = "broker"
+
+
+class _Scraper:
+    """Keeps the latest page of one URL."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.latest = self._counts()  # LabError where nobody is there: one is told before anything starts.
+        self.first_spreads = fetch_spreads(url)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="scraper")
+
+    def _counts(self) -> NodeCounts:
+        page = parse_page(fetch(self.url))
+        return NodeCounts.of_page(page, mono_ns=time.monotonic_ns())
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """It is not waited for: a node that does not answer holds nobody up, and the thread ends with its request."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        due_s = time.monotonic()
+        while True:
+            due_s = max(due_s + INTERVAL_S, time.monotonic())
+            if self._stopped.wait(max(0.0, due_s - time.monotonic())):
+                return
+            try:
+                self.latest = self._counts()
+            except LabError:
+                continue  # The readings without it tell.
+
+
+class Sampler:
+    def __init__(self, *, metrics: Sequence[str] = (), into: IO[str] | None = None) -> None:
+        """`metrics` are URLs of pages for Prometheus; `into` gets every reading as a line of JSON."""
+        if not Path("/proc/self/schedstat").exists():
+            raise LabError("readings come from /proc, as Linux has it: there is none here")
+        self._scrapers = [_Scraper(url) for url in dict.fromkeys(metrics)]
+        self._into = into
+        self._writing = threading.Lock()
+        self._lines = Lines()
+        self._roles: dict[str, list[int]] = {}
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._inodes: dict[str, set[int]] = {CLIENT: set(), BROKER: set()}
+        self._pids: list[int] = []
+        self._chance = random.Random()  # No result depends on it.
+        self.cores = machine.cores()
+        self.readings: list[Reading] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self, roles: Mapping[str, Sequence[int]]) -> None:
+        """Watch these processes, each with all that it starts."""
+        assert self._thread is None, "already started"
+        self._roles = {role: list(pids) for role, pids in roles.items()}
+        urls = [scraper.url for scraper in self._scrapers]
+        self._write(self._lines.head(roles=self._roles, metrics=urls, cores=self.cores))
+        for scraper in self._scrapers:
+            scraper.start()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="sampler")
+        self._thread.start()
+
+    def stop(self) -> None:
+        for scraper in self._scrapers:
+            scraper.stop()
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+            self._tell_spreads()
+
+    def _tell_spreads(self) -> None:
+        """Of the whole run, from each node that has such a page and still answers."""
+        for scraper in self._scrapers:
+            if self._into is None or scraper.first_spreads is None:
+                continue
+            if (last := fetch_spreads(scraper.url)) is not None:
+                self._write(spreads_json(scraper.url, since(scraper.first_spreads, last)))
+
+    def note_clients(self, statistics: Iterable[Mapping[str, Any]]) -> None:
+        """What clients say of themselves, each as a line."""
+        for one in statistics:
+            self._write({"type": "client", **one})
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self._into is not None:
+            with self._writing:
+                write_line(self._into, line)
+
+    def conclude(self, sent: Sent) -> Finding:
+        """What held up the run that was read; the last line."""
+        found = find_bottleneck(summarise(sent, self.readings))
+        self._write({"type": "bottleneck", **found.to_json()})
+        return found
+
+    def _run(self) -> None:
+        before = self._snapshot()
+        due_s = time.monotonic()
+        while not self._stopped.is_set():
+            due_s = max(due_s + INTERVAL_S, time.monotonic())
+            glances = self._glance_until(due_s)
+            after = self._snapshot()
+            if glances:
+                reading = read_between(before, after, glances, cores=self.cores)
+                self.readings.append(reading)
+                self._write(self._lines.of(reading))
+            before = after
+
+    def _glance_until(self, due_s: float) -> list[Glance]:
+        glances = []
+        while (left_s := due_s - time.monotonic()) > 0:
+            if self._stopped.wait(min(left_s, self._chance.uniform(*_GLANCE_S))):
+                break
+            inodes = self._inodes
+            glances.append(Glance.now(self._pids, client_inodes=inodes[CLIENT], broker_inodes=inodes[BROKER]))
+        return glances
+
+    def _snapshot(self) -> Snapshot:
+        everyone = process_tree.everyone()
+        processes = []
+        for role, roots in self._roles.items():
+            inodes: set[int] = set()
+            trees = {one.pid: one for root in roots for one in process_tree.tree(root, everyone)}
+            for process in trees.values():
+                processes.append(_counts(role, process))
+                inodes |= process_tree.sockets(process.pid)
+            self._inodes[role] = inodes
+        self._pids = [one.pid for one in processes]
+        return Snapshot(
+            utc_ns=time.time_ns(),
+            mono_ns=time.monotonic_ns(),
+            machine=Machine.now(),
+            load_1m=os.getloadavg()[0],
+            processes=processes,
+            nodes={scraper.url: scraper.latest for scraper in self._scrapers},
+        )
+
+
+def _counts(role: str, process: process_tree.Process) -> ProcessCounts:
+    read_bytes, written_bytes = _io(process.pid)
+    return ProcessCounts(
+        role=role,
+        pid=process.pid,
+        name=process.name,
+        cpu_s=process.cpu_s,
+        resident_bytes=process_tree.own_resident_bytes(process.pid),
+        read_bytes=read_bytes,
+        written_bytes=written_bytes,
+        threads=process_tree.threads(process.pid),
+    )
+
+
+def _io(pid: int) -> tuple[int | None, int | None]:
+    """From and to devices; somebody else's processes do not tell."""
+    try:
+        return parse_io(Path(f"/proc/{pid}/io").read_text())
+    except OSError:
+        return None, None
+
+
+def parse_io(text: str) -> tuple[int, int]:
+    fields = dict(line.split(": ") for line in text.splitlines())
+    return int(fields["read_bytes"]), int(fields["write_bytes"])

@@ -1,0 +1,115 @@
+"""Verdicts on runs whose bottleneck was planted, as numbers; each with the sentence that carries it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headrace.lab.bottleneck import Place, Side, Summary, Threshold, Verdict, find_bottleneck, find_place
+
+IDLE = Side(thread="main", ran=0.1, waited=0.02)
+BUSY = Side(thread="main", ran=0.98, waited=0.01)
+KEPT = Side(thread="main", ran=0.1, waited=0.85)
+STOPPED = Side(thread="main", ran=0.08, stopped=0.9)
+
+CALM = Summary(
+    seconds=10, planned_per_s=1000, answered_per_s=1000, unanswered_s=0.01, client=IDLE, broker=IDLE,
+    answer_ms=2.0, in_broker_ms=0.5, sync_share=0.0, machine_busy_share=0.2, steal_share=0.0,
+)  # fmt: skip
+LATE = replace(CALM, answered_per_s=300, unsent_s=4.0)
+FULL = replace(LATE, no_room_share=0.7, answer_ms=900.0)
+UNANSWERED = replace(CALM, answered_per_s=300, unanswered_s=4.0, answer_ms=4000.0)
+
+
+def verdict(summary: Summary, **changes: Any) -> Verdict:
+    return find_bottleneck(replace(summary, **changes)).verdict
+
+
+def evidence(summary: Summary, **changes: Any) -> str:
+    return "\n".join(find_bottleneck(replace(summary, **changes)).evidence)
+
+
+@pytest.mark.parametrize(
+    ("summary", "changes", "found", "said"),
+    [
+        (CALM, {}, Verdict.NONE, "which is on time"),
+        (LATE, {"client": BUSY}, Verdict.CLIENT_CPU, "busiest thread (main) used 98% of a core"),
+        (LATE, {"client": KEPT}, Verdict.CLIENT_CPU, "ready and without a CPU for 85% of the time"),
+        (LATE, {"client": STOPPED}, Verdict.CLIENT_CPU, "was stopped for 90%"),
+        (UNANSWERED, {"client": BUSY}, Verdict.CLIENT_CPU, "4.0 s were sent and not answered yet"),
+        (UNANSWERED, {"broker": BUSY}, Verdict.BROKER_CPU, "the broker's busiest thread (main) used 98% of a core"),
+        (UNANSWERED, {"broker": STOPPED}, Verdict.BROKER_CPU, "was stopped for 90%"),
+        (UNANSWERED, {"broker": KEPT}, Verdict.BROKER_CPU, "ready and without a CPU for 85% of the time"),
+        (FULL, {"broker": BUSY}, Verdict.BROKER_CPU, "in 70% of its time the sender had messages to send and no room"),
+        (UNANSWERED, {"sync_share": 0.93}, Verdict.DISK, "was under way for 93% of the time"),
+        (UNANSWERED, {"broker": replace(IDLE, on_disk=0.8)}, Verdict.DISK, "waited for a device for 80% of the time"),
+        (UNANSWERED, {"underway_share": 0.96}, Verdict.NETWORK, "in 96% of all looks bytes waited to leave"),
+        (UNANSWERED, {"link": "eth0", "link_share": 0.97}, Verdict.NETWORK, "eth0 carried 97%"),
+        (UNANSWERED, {}, Verdict.NETWORK, "an answer took 4,000 ms, in which its request was at the broker for 0.5 ms"),
+        (FULL, {"throttled_share": 0.6}, Verdict.QUOTA, "held answers back for a quota's sake for 60% of the time"),
+        (LATE, {"making_share": 0.97}, Verdict.GENERATOR, "took 97% of the sender's time"),
+        (LATE, {"making_share": 0.8, "client": BUSY}, Verdict.GENERATOR, "took 80% of the sender's time"),
+        (LATE, {}, Verdict.GENERATOR, "had room, and time to spare"),
+    ],
+)
+def test_planted(summary: Summary, changes: dict[str, Any], found: Verdict, said: str) -> None:
+    assert verdict(summary, **changes) is found
+    assert said in evidence(summary, **changes)
+
+
+def test_a_sender_that_is_kept_from_its_cpu_is_late_with_its_messages_too() -> None:
+    assert verdict(LATE, client=STOPPED, making_share=0.6) is Verdict.CLIENT_CPU
+
+
+def test_a_client_without_room_is_not_what_others_wait_for() -> None:
+    assert verdict(FULL, client=BUSY, broker=replace(BUSY, ran=0.91, waited=0.0)) is Verdict.BROKER_CPU
+    assert verdict(FULL, client=BUSY, in_broker_ms=None) is Verdict.NONE
+
+
+def test_a_broker_that_waits_for_followers_is_not_a_slow_network() -> None:
+    assert verdict(UNANSWERED, in_broker_ms=3900.0) is Verdict.NONE
+
+
+def test_bytes_that_the_broker_does_not_read_are_not_on_the_way() -> None:
+    assert verdict(UNANSWERED, unread_share=0.9) is Verdict.NONE
+    assert "in 90% of all looks there were bytes at the broker" in evidence(UNANSWERED, unread_share=0.9)
+
+
+def test_a_broker_that_is_not_calm_and_never_done_reading_does_what_it_can() -> None:
+    half = Side(ran=0.1, stopped=0.7)
+    assert verdict(UNANSWERED, broker=half) is Verdict.NONE
+    assert verdict(UNANSWERED, broker=half, unread_share=0.95) is Verdict.BROKER_CPU
+    assert verdict(UNANSWERED, broker=half, unread_share=0.95, sync_share=0.9) is Verdict.DISK
+
+
+def test_what_was_not_seen_is_not_judged() -> None:
+    unseen = {"broker": None, "in_broker_ms": None, "sync_share": None, "underway_share": 1.0}
+    assert verdict(UNANSWERED, **unseen) is Verdict.NONE
+    assert "the broker was not seen" in evidence(UNANSWERED, **unseen)
+    assert verdict(LATE, client=None) is Verdict.NONE
+
+
+def test_without_a_plan_something_is_always_the_limit() -> None:
+    unpaced = replace(CALM, is_unpaced=True)
+    assert verdict(unpaced, client=BUSY) is Verdict.CLIENT_CPU
+    assert verdict(unpaced, client=BUSY, broker=BUSY, no_room_share=0.4) is Verdict.BROKER_CPU
+    assert "there was no plan" in evidence(unpaced, client=BUSY)
+
+
+def test_places() -> None:
+    assert find_place(CALM) is Place.NOWHERE
+    assert find_place(LATE) is Place.UNSENT
+    assert find_place(FULL) is Place.NO_ROOM
+    assert find_place(UNANSWERED) is Place.UNANSWERED
+
+
+def test_every_threshold_says_why() -> None:
+    assert len({one.why for one in Threshold}) == len(Threshold) == 10
+
+
+def test_as_json() -> None:
+    told = find_bottleneck(LATE).to_json()
+    assert told["verdict"] == "generator"
+    assert told["evidence"][0] == (
+        "300 messages a second were answered of 1,000 planned; over the last half answers were 4.0 s behind the plan"
+    )
