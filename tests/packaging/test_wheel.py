@@ -47,8 +47,8 @@ def test_with_a_compiler_one_wheel_for_every_python(source_dir: Path) -> None:
     assert KERNEL in held
     assert "headrace/py.typed" in held
     assert "headrace/columnar/_kernel.pyi" in held
-    assert "headrace/pipeline/log4j2.properties" in held
     assert "headrace/lab/report/page.css" in held
+    assert "headrace/spark/log4j2.properties" in held
 
 
 def test_without_a_compiler_the_rest(source_dir: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Final, Self
 
 import pyspark
 
-from headrace.pipeline.java import find_java_home
+from headrace.spark.java import find_java_home
 from headrace.testing.ports import lasting_ports
 
 HOME: Final = Path(pyspark.__file__).parent

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from headrace.pipeline.session import spark_session
 
 PROGRAM = """
-from headrace.pipeline import java
+from headrace.spark import java
 from headrace.pipeline.session import spark_session
 
 java._installed = lambda environment: iter(())  # As on a machine without one.

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from deltalake import DeltaTable
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.java import find_java_home
+from headrace.spark.java import find_java_home
 from headrace.testing import Broker
 from tests.oracle.toolbox import ToolMissing
 from tests.pipeline.loading import load, rows_told

