@@ -20,9 +20,10 @@ from headrace.pipeline.location import parse_location
 from headrace.pipeline.plan import LogDiverged
 from headrace.pipeline.replacing import NotLoaded
 from headrace.pipeline.splitting import OffsetRange
-from headrace.pipeline.tasks import TaskOutcome
+from headrace.pipeline.tasks import TaskFailed, TaskOutcome
 from headrace.pipeline.upkeep import compact, vacuum
 from headrace.testing import Broker
+from headrace.wire.errors import Unavailable
 from tests.pipeline.loading import check_ledger, load, records_of, request, rows_of, run_here, write_clicks
 
 
@@ -71,6 +72,45 @@ def test_a_replay_that_dies_before_its_commit_changed_nothing(
     assert rows_of(lake) == records_of(broker)
     replay(broker, lake, clicks(0, 0, 50))
     assert rows_of(lake) == records_of(broker)
+
+
+def test_a_broker_that_restarts_while_tasks_run_is_waited_for(lake: Path) -> None:
+    failed = 0
+    with Broker() as broker:
+        write_clicks(broker, 300)
+        load(broker, lake)
+        spoil(lake, "partition = 0 and offset < 50")
+
+        def with_a_restart(tasks: Any, tell: Any) -> list[TaskOutcome]:
+            nonlocal failed
+            if failed:
+                return run_here(tasks, tell)
+            broker.kill()
+            outcomes = run_here(tasks, tell)
+            broker.start()
+            failed = sum(isinstance(outcome, TaskFailed) for outcome in outcomes)
+            return outcomes
+
+        loaded = replay(broker, lake, clicks(0, 0, 60), run=with_a_restart)
+        assert failed == 1
+        assert (loaded.rows, loaded.commits) == (60, 1)
+        assert rows_of(lake) == records_of(broker)
+
+
+def test_a_broker_that_only_the_driver_can_reach_is_no_matter_of_time(broker: Broker, lake: Path) -> None:
+    write_clicks(broker, 300)
+    load(broker, lake)
+    before, tried = DeltaTable(lake).version(), 0
+
+    def fail(tasks: Any, tell: Any) -> list[TaskOutcome]:
+        nonlocal tried
+        tried += 1
+        return [TaskFailed(task.range, "nobody there", may_pass=True) for task in tasks]
+
+    with pytest.raises(Unavailable, match="nobody there"):
+        replay(broker, lake, clicks(0, 0, 60), run=fail)
+    assert tried == 3
+    assert DeltaTable(lake).version() == before
 
 
 def _die(*_: object, **__: object) -> None:

@@ -20,7 +20,7 @@ from typing import Final, Self
 from deltalake.transaction import AddAction
 
 from headrace.errors import ConfigError
-from headrace.ids import TopicPartition
+from headrace.ids import TopicName, TopicPartition
 from headrace.pipeline.columns import DEAD_LETTERS
 from headrace.pipeline.decoding import Decoder
 from headrace.pipeline.footers import check_files
@@ -146,12 +146,34 @@ class Load:
             self._tell(loaded)
 
     def replay(self, ranges: Sequence[OffsetRange]) -> Loaded:
-        """Load these ranges once more, in place of what the table holds of them; one commit. No offset changes."""
-        loaded, began_s = Loaded(), time.monotonic()
-        origins = {
-            origin.topic: origin for origin in self._upstream.origins(sorted({one.place.topic for one in ranges}))
-        }
+        """Load these ranges once more, in place of what the table holds of them; one commit. No offset changes.
+
+        A cluster that goes away meanwhile is waited for, as by `once`: nothing of a try that failed was committed.
+        """
+        loaded, began_s, tries = Loaded(), time.monotonic(), 0
+        topics = sorted({one.place.topic for one in ranges})
+        origins = {origin.topic: origin for origin in self._upstream.origins(topics)}
         ends = self._upstream.stable_ends(origins.values())
+        while not loaded.commits:
+            try:
+                self._replay(ranges, origins, ends, loaded)
+            except Unavailable:
+                tries += 1
+                if tries == _TRIES_MAX:
+                    raise
+        loaded.elapsed_s = time.monotonic() - began_s
+        self._tell(loaded)
+        return loaded
+
+    # --- One commit ----------------------------------------------------------------------------------------------
+
+    def _replay(
+        self,
+        ranges: Sequence[OffsetRange],
+        origins: Mapping[TopicName, Origin],
+        ends: Mapping[TopicPartition, OffsetAt],
+        loaded: Loaded,
+    ) -> None:
         self._open()
         if (table := self._table) is None:
             raise NotLoaded(f"{self._request.lake} is no table yet: there is nothing to replace")
@@ -174,11 +196,6 @@ class Load:
             table.commit_dead_letters(plans, dead_actions)
         table.commit(plans, actions, entries, kind="replay")
         loaded.add(entries, result)
-        loaded.elapsed_s = time.monotonic() - began_s
-        self._tell(loaded)
-        return loaded
-
-    # --- One commit ----------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
         request = self._request
