@@ -1,9 +1,10 @@
-"""Loads and continuous loads on Spark, whose processes are killed again and again.
+"""Loads, continuous loads and windowed counts on Spark, whose processes are killed again and again.
 
 A slice is one job that absorbs all kills of its units. Numbered records (`numbered.py`) go into a topic, millions in
-all; a driver takes them to tables; and at random moments something is killed with SIGKILL: the driver, the JVM beside
-it, an executor, a Python worker, one of Spark's own workers, the broker. Whatever has ended is begun again, as its
-supervisor would. What is in the tables is looked at after every kill, and compared with the topic in the end.
+all; a driver takes them, or counts of them (`windows.py`), to tables; and at random moments something is killed with
+SIGKILL: the driver, the JVM beside it, an executor, a Python worker, one of Spark's own workers, the broker. Whatever
+has ended is begun again, as its supervisor would. What is in the tables is looked at after every kill, and compared
+with the topic in the end.
 """
 
 import os
@@ -18,6 +19,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import numpy as np
 from deltalake import DeltaTable
 
 from headrace.errors import HeadraceError
@@ -26,18 +28,21 @@ from headrace.testing import Broker
 from tests.oracle.toolbox import ToolMissing
 from tests.pipeline.loading import load, rows_told
 from tests.pipeline.spark_processes import EXECUTOR, JVM, PYTHON_WORKER, Session, SparkCluster, wait_until
-from tests.proofs import numbered
-from tests.proofs.numbered import Broken, TableReader
+from tests.proofs import counting_stream, numbered, windows
+from tests.proofs.numbered import Broken, TableReader, TopicReader
 from tests.proofs.orphans import remove_orphans
 from tests.proofs.proof import Facts, Slice
+from tests.proofs.windows import CLOSED, RUNNING, WindowReader
 
 SLICE_KILLS: Final = 20
 ROWS_PER_KILL: Final = 200_000
 RECORDS_PER_S: Final = 30_000
+COUNTED_PER_S: Final = 15_000  # By two streams at once.
 
 TOPIC: Final = "numbers"
 _BROKER: Final = {"log.segment.bytes": 64 << 20}  # What a broker that was killed reads again is its last segments.
 _COMMIT_OFFSETS: Final = (50_000, 100_000, 400_000)
+_TRIGGER_OFFSETS: Final = (100_000, 400_000)
 _COMMITS: Final = (0, 1, 1, 2)  # That a kill lets pass.
 _PAUSE_S_MAX: Final = 0.8
 _PROGRESS_S_MAX: Final = 600.0
@@ -147,6 +152,10 @@ class Job(ABC):
     def close(self) -> None:  # noqa: B027  # Some have nothing to close.
         """Nothing of it runs any more."""
 
+    def pause_s(self, chance: random.Random) -> float:
+        """How long after a commit, or after its victim was there, a kill comes."""
+        return chance.uniform(0.0, _PAUSE_S_MAX)
+
     def commits(self) -> int:
         return sum(len(list(table.glob("_delta_log/*.json"))) for table in self.tables)
 
@@ -210,7 +219,7 @@ class Continuous(Loading):
 
     def __init__(self, broker: Broker, spark: Spark, directory: Path, kills: int) -> None:
         super().__init__(broker, spark, directory, 0)
-        self._sender = begin_sender(broker, directory)
+        self._sender = begin_sender(broker, directory, RECORDS_PER_S)
 
     def refill(self) -> None:
         Job.refill(self)
@@ -230,11 +239,71 @@ class Continuous(Loading):
         self._sender.end()
 
 
+class Counting(Job):
+    """Windows of what comes into a topic, while it comes, by two streams of one driver."""
+
+    def __init__(self, broker: Broker, spark: Spark, directory: Path, kills: int) -> None:
+        super().__init__(broker, spark, directory)
+        self._running, self._closed = self.tables = [directory / RUNNING, directory / CLOSED]
+        self._running_reader, self._closed_reader = map(WindowReader, self.tables)
+        self._topic_reader = TopicReader(broker.bootstrap, TOPIC)
+        self._written = self._last = 0
+        self._sender = begin_sender(broker, directory, COUNTED_PER_S)
+
+    def command(self, chance: random.Random) -> list[str]:
+        words = [self.broker.bootstrap, TOPIC, str(self.directory), self.spark.master]
+        words += [str(chance.choice(_TRIGGER_OFFSETS)), *map("=".join, self.spark.options.items())]
+        return [sys.executable, "-m", counting_stream.__name__, *words]
+
+    def pause_s(self, chance: random.Random) -> float:
+        """Often at once: between a table's commit and Spark's own note of it there is little time."""
+        return super().pause_s(chance) * chance.choice((0, 0, 1))
+
+    def check_on_the_way(self) -> None:
+        running, closed = self._running_reader.look(), self._closed_reader.look()
+        topic = self._topic_reader.hold()  # After the tables: everything that they know of is in it.
+        ends = windows.ends_of(counting_stream.checkpoint_of(self._running), running.batch)
+        windows.check_running(running.counts, windows.count_topic(topic, ends))
+        windows.check_closed(closed.counts, windows.count_topic(topic))
+
+    def is_done(self, driver: Session) -> bool:
+        if self._sender.status is None:
+            self._written = end_sender(self._sender)
+            # Windows are complete once something later comes: one more record, of long after the others.
+            self._last = self._written + windows.CLOSING_NUMBERS
+            numbered.write(self.broker.bootstrap, TOPIC, range(self._last, self._last + 1))
+        running, closed = self._running_reader.look(), self._closed_reader.look()
+        if sum(running.counts.values()) <= self._written or sum(closed.counts.values()) < self._written:
+            return False
+        return has_stopped(driver, 0)
+
+    def check(self) -> Facts:
+        topic = self._topic_reader.hold()
+        numbered.check_sent(topic, self._written, and_last=self._last)
+        running, closed = self._running_reader.look(), self._closed_reader.look()
+        windows.check_running(running.counts, windows.count_topic(topic))
+        complete = windows.count(np.arange(self._written))
+        windows.check_running(closed.counts, complete)
+        orphans = sum(map(remove_orphans, self.tables))
+        if (running, closed) != (self._running_reader.look(), self._closed_reader.look()):
+            raise Broken("the tables hold something else since files that nobody sees were removed")
+        return {
+            "records_counted": self._written,
+            "windows_counted": len({window for window, _ in complete}),
+            "batches": running.batch + closed.batch + 2,
+            "batches_that_came_again": (self.directory / "driver.log").read_text().count(counting_stream.AGAIN),
+            "orphan_files_removed": orphans,
+        }
+
+    def close(self) -> None:
+        self._sender.end()
+
+
 # --- A sender beside it -------------------------------------------------------------------------------------------
 
 
-def begin_sender(broker: Broker, directory: Path) -> Session:
-    command = [sys.executable, "-m", "tests.proofs.numbered_sender", broker.bootstrap, TOPIC, str(RECORDS_PER_S)]
+def begin_sender(broker: Broker, directory: Path, records_per_s: int) -> Session:
+    command = [sys.executable, "-m", "tests.proofs.numbered_sender", broker.bootstrap, TOPIC, str(records_per_s)]
     return Session(command, log=directory / "sender.log")
 
 
@@ -350,7 +419,7 @@ class Stage:
         return chance.choice(pids) if pids else self._victim(kind, chance)
 
     def _pause(self, chance: random.Random) -> None:
-        time.sleep(chance.uniform(0.0, _PAUSE_S_MAX))
+        time.sleep(self._job.pause_s(chance))
 
 
 # --- All of it ----------------------------------------------------------------------------------------------------
@@ -370,6 +439,8 @@ SCENES: Final = (
     Scene(Loading, local),
     Scene(Loading, standalone),
     Scene(Loading, local),
+    Scene(Counting, local),
+    Scene(Counting, standalone),
 )
 TOTAL: Final = len(SCENES) * SLICE_KILLS
 

@@ -136,7 +136,7 @@ def _in_order(partition: int, offsets: Numbers, numbers: Numbers) -> Numbers:
 
 
 def hold_topic(bootstrap: str, topic: str) -> dict[int, Numbers]:
-    return hold(map(_columns, map(_table_of, columnar.read(bootstrap, topic, columns=_COLUMNS))))
+    return TopicReader(bootstrap, topic).hold()
 
 
 def _table_of(batch: pa.RecordBatch) -> pa.Table:
@@ -145,6 +145,24 @@ def _table_of(batch: pa.RecordBatch) -> pa.Table:
 
 def _columns(rows: pa.Table) -> tuple[Numbers, Numbers, Numbers]:
     return np.asarray(rows["partition"]).astype(np.int64), np.asarray(rows["offset"]), numbers_of(rows)
+
+
+class TopicReader:
+    """A topic looked at again and again: only what came since is read."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._rows: list[tuple[Numbers, Numbers, Numbers]] = []
+        self._ends: dict[int, int] = {}
+
+    def hold(self) -> dict[int, Numbers]:
+        start = self._ends or "earliest"
+        for batch in columnar.read(self._bootstrap, self._topic, start=start, columns=_COLUMNS):
+            self._rows.append(_columns(_table_of(batch)))
+        held = hold(self._rows)
+        self._ends = {partition: len(numbers) for partition, numbers in held.items()}
+        return held
 
 
 class TableReader:

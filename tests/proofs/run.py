@@ -198,9 +198,9 @@ PROOFS: Final = (
         promise=(
             "A load of four million records on Spark, on this machine's own or on a cluster's, during which driver, "
             "JVM, executors, Python workers, Spark's workers and the broker are killed twenty times, has every record "
-            "in the table once; so has a continuous load of what a sender goes on sending. What is seen in a table "
-            "stays in it, its offsets have neither gap nor overlap, and what the kills left on the disk is seen by "
-            "nobody, and goes."
+            "in the table once; so has a continuous load of what a sender goes on sending, and streams count each of "
+            "them once in its window. What is seen in a table stays in it, its offsets have neither gap nor overlap, "
+            "nor have the batches of a stream, and what the kills left on the disk is seen by nobody, and goes."
         ),
         unit="kills",
         total=lake_spark.TOTAL,

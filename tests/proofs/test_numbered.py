@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from headrace.testing import Broker
 from tests.proofs import lake_rivals, numbered
-from tests.proofs.numbered import Broken, Numbers, TableReader, check_same, check_sent, hold, made_of
+from tests.proofs.numbered import Broken, Numbers, TableReader, TopicReader, check_same, check_sent, hold, made_of
 from tests.proofs.orphans import remove_orphans
 
 NUMBERS = np.arange(7, 1_007)
@@ -125,6 +126,17 @@ def test_what_was_seen_in_a_table_has_to_stay(tmp_path: Path) -> None:
     DeltaTable(lake).delete("partition = 3")
     with pytest.raises(Broken, match="of partition 3 something is gone"):
         reader.hold()
+
+
+def test_of_a_topic_only_what_came_since_is_read_again() -> None:
+    with Broker() as broker:
+        broker.create_topic("numbers", numbered.PARTITIONS, retention_ms=-1)
+        reader = TopicReader(broker.bootstrap, "numbers")
+        assert reader.hold() == {}
+        for first, end in ((0, 100), (100, 1_000), (1_000, 1_000)):  # Of some partitions nothing at first.
+            numbered.write(broker.bootstrap, "numbers", range(first, end))
+            check_sent(reader.hold(), end)
+        check_same(reader.hold(), numbered.hold_topic(broker.bootstrap, "numbers"))
 
 
 def test_a_row_that_is_there_twice_or_belongs_elsewhere(tmp_path: Path) -> None:
