@@ -25,6 +25,7 @@ LENGTHY = frozenset(
         "test_columnar_transactions.py",
         "test_groups.py",
         "test_kafka_scripts.py",
+        "test_lab_runs.py",
         "test_official_connector.py",
         "test_perf_tests.py",
         "test_senders.py",

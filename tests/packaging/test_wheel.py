@@ -48,6 +48,7 @@ def test_with_a_compiler_one_wheel_for_every_python(source_dir: Path) -> None:
     assert "headrace/py.typed" in held
     assert "headrace/columnar/_kernel.pyi" in held
     assert "headrace/lab/report/page.css" in held
+    assert "headrace/lab/targets/pom.xml" in held
     assert "headrace/spark/log4j2.properties" in held
 
 

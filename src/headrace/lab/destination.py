@@ -10,15 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from headrace.errors import ErrorCode
 from headrace.lab.errors import LabError
 from headrace.lab.null_sink import NullSink
-from headrace.protocol.messages.create_topics import API as CREATE_TOPICS
+from headrace.lab.topics import create_topic
 from headrace.testing.node_process import NodeProcess
 from headrace.testing.ports import lasting_ports
-from headrace.wire.cluster import Cluster
-from headrace.wire.errors import refusal
-from headrace.wire.settings import client_settings
 
 DESTINATIONS: Final = ("cluster", "node", "null")
 _KEPT_BYTES: Final = 1 << 30
@@ -58,19 +54,3 @@ def destination(
                 node.stop()
         case _:
             raise LabError(f"there is no destination {to!r}; there are {', '.join(DESTINATIONS)}")
-
-
-def create_topic(
-    settings: Mapping[str, str], topic: str, *, partitions: int, config: Mapping[str, str] | None = None
-) -> None:
-    asked = {
-        "name": topic,
-        "num_partitions": partitions,
-        "replication_factor": -1,
-        "configs": [{"name": name, "value": value} for name, value in (config or {}).items()],
-    }
-    with Cluster(client_settings(config=settings)) as cluster:
-        answer = cluster.call_any(CREATE_TOPICS, {"topics": [asked], "timeout_ms": 10_000})
-        (told,) = answer["topics"]
-        if told["error_code"] != ErrorCode.NONE:
-            raise refusal(told["error_code"], f"topic {topic!r}")

@@ -16,7 +16,7 @@ from headrace.errors import ConfigError
 from headrace.lab.intervals import mean_interval
 from headrace.lab.results import PASSED, RepeatLine
 
-THROUGHPUTS: Final = ("rate_per_s", "mb_per_s", "consumed_per_s", "consumed_mb_per_s")
+THROUGHPUTS: Final = ("rate_per_s", "max_rate_per_s", "mb_per_s", "consumed_per_s", "consumed_mb_per_s")
 # Families of metrics, each with a p99 that the sender's lateness is compared with.
 LATENCIES: Final = ("planned_latency", "send_latency", "end_to_end")
 
@@ -32,7 +32,7 @@ class Thresholds:
     def __post_init__(self) -> None:
         for name in ("lateness", "interval", "disturbance"):
             if not getattr(self, name) > 0:
-                raise ConfigError(f"gate: {name} of {getattr(self, name):g} lets nothing pass; it is a share above 0")
+                raise ConfigError(f"{name} of {getattr(self, name):g} lets nothing pass; it is a share above 0")
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:

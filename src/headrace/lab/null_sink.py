@@ -3,7 +3,8 @@
 It speaks as much of Kafka's protocol as a producer asks for, over a real loopback socket: ApiVersions, Metadata (any
 topic exists, with as many partitions as it was told), InitProducerId, and Produce, which it answers at once without
 looking at more than how many messages a batch says it has. So the ceiling is of client, kernel and wire together;
-what is left out is all that a broker does with a message. Run by `NullSink` as a process of its own; it ends when its
+what is left out is all that a broker does with a message. With a limit it takes so many messages a second and no more:
+a broker whose ceiling is known, to try a search for it on. Run by `NullSink` as a process of its own; it ends when its
 standard input does, and then tells how much it has seen.
 """
 
@@ -12,6 +13,7 @@ import selectors
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from struct import Struct
@@ -37,6 +39,7 @@ _SIZE: Final = Struct(">i")
 _RECORD_COUNT: Final = Struct(">i")
 _RECORD_COUNT_AT: Final = 57
 _START_S: Final = 10.0
+_OVERSLEPT_S_MAX: Final = 0.05
 
 
 class Peer:
@@ -156,10 +159,25 @@ def _table(key: int) -> ApiMessages:
     return _TABLES[key]
 
 
+class Pace:
+    """One server for all, which takes the same time for every message."""
+
+    def __init__(self, limit_per_s: float) -> None:
+        self._limit_per_s = limit_per_s
+        self._free_s = 0.0
+
+    def take(self, messages: int, *, now_s: float) -> float:
+        """How long until it is done with these."""
+        # What it overslept is not lost, or it would always be slower than its limit.
+        self._free_s = max(self._free_s, now_s - _OVERSLEPT_S_MAX) + messages / self._limit_per_s
+        return max(0.0, self._free_s - now_s)
+
+
 class _Server:
     """The sink behind a socket."""
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int, limit_per_s: float | None = None) -> None:
+        self._pace = None if limit_per_s is None else Pace(limit_per_s)
         self._listener = socket.create_server(("127.0.0.1", 0))
         host, port = self._listener.getsockname()[:2]
         self.address = f"{host}:{port}"
@@ -192,7 +210,10 @@ class _Server:
                 received = accepted.recv_into(peer.room())
                 if not received:
                     raise ConnectionResetError
+                before = self.sink.messages
                 self.sink.take(peer, received)
+                if self._pace is not None:
+                    time.sleep(self._pace.take(self.sink.messages - before, now_s=time.monotonic()))
             self._flush(accepted, peer)
         except (OSError, HeadraceError):
             # Whoever speaks of something else, or has gone: a sink has nobody to tell.
@@ -209,8 +230,8 @@ class _Server:
 class NullSink:
     """The sink as a process, to be used in a `with`."""
 
-    def __init__(self, *, partitions: int = 1) -> None:
-        self._partitions = partitions
+    def __init__(self, *, partitions: int = 1, limit_per_s: float | None = None) -> None:
+        self._arguments = [str(partitions), *([] if limit_per_s is None else [str(limit_per_s)])]
         self._process: subprocess.Popen[bytes] | None = None
         self.bootstrap = ""
         self.messages = 0  # Both are known at the end.
@@ -223,7 +244,7 @@ class NullSink:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "headrace.lab.null_sink", str(self._partitions)],
+            [sys.executable, "-P", "-m", "headrace.lab.null_sink", *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             process_group=0,
@@ -254,7 +275,8 @@ class NullSink:
 
 
 def main() -> None:
-    server = _Server(int(sys.argv[1]))
+    partitions, *limit = sys.argv[1:]
+    server = _Server(int(partitions), *map(float, limit))
     sys.stdout.write(f"{server.address}\n")
     sys.stdout.flush()
     server.run(sys.stdin.fileno())

@@ -33,6 +33,7 @@ Buckets = Sequence[Sequence[float]]  # [upper bound in microseconds, count], asc
 _QUANTILES: Final = ("p50", "p95", "p99", "p999")
 UNITS: Final[Mapping[str, str]] = {
     "rate_per_s": "messages/s",
+    "max_rate_per_s": "messages/s",
     "mb_per_s": "MB/s (2^20 bytes of values)",
     **{f"planned_latency_{name}_ms": "ms" for name in _QUANTILES},
     **{f"send_latency_{name}_ms": "ms" for name in _QUANTILES},

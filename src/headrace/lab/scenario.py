@@ -31,6 +31,7 @@ from headrace.lab.schedule import (
     first_messages,
     read_stamps_ns,
     share_of,
+    since,
     until,
 )
 from headrace.lab.sizes import Sizes, messages
@@ -95,6 +96,7 @@ class Scenario:
     rate_per_s: float | None = None
     burst_messages: int = 1000
     speed: float = 1.0  # Of a replay without a rate.
+    stagger_s: float = 0.0  # Between the starts of two processes: each joins in the plan where it is by then.
     duration_s: float | None = None
     messages: int | None = None
     seed: int = 1
@@ -122,10 +124,17 @@ class Scenario:
             raise ConfigError("a run that ends at once sends nothing")
         if self.processes < 1:
             raise ConfigError(f"{self.processes} sender processes send nothing")
+        if self.stagger_s < 0 or (self.duration_s is not None and self._begin_s(self.processes - 1) >= self.duration_s):
+            raise ConfigError(
+                f"a stagger of {self.stagger_s:g} s: the last of {self.processes} processes would start after the end"
+            )
 
     @property
     def end_ns(self) -> int | None:
         return None if self.duration_s is None else round(self.duration_s * SECOND_NS)
+
+    def _begin_s(self, index: int) -> float:
+        return index * self.stagger_s
 
     def payloads(self, index: int) -> Payloads:
         """The share of one process."""
@@ -135,7 +144,8 @@ class Scenario:
         """The share of one process, and the same to count by."""
         if self.schedule == "unpaced":
             share = None if self.messages is None else share_of(self.messages, first=index, step=self.processes)
-            return Unpaced(end_ns=self.end_ns, messages=share), None
+            begin_ns = round(self._begin_s(index) * SECOND_NS)
+            return Unpaced(end_ns=self.end_ns, messages=share, begin_ns=begin_ns), None
         schedule = self._schedule()
         return Plan(self._blocks(schedule, index)), PlannedCount(self._blocks(schedule, index))
 
@@ -145,7 +155,8 @@ class Scenario:
             blocks = first_messages(blocks, self.messages)
         if self.end_ns is not None:
             blocks = until(blocks, self.end_ns)
-        return every_nth(blocks, first=index, step=self.processes)
+        share = every_nth(blocks, first=index, step=self.processes)
+        return since(share, round(self._begin_s(index) * SECOND_NS)) if self._begin_s(index) else share
 
     def _schedule(self) -> Schedule:
         rate = self.rate_per_s

@@ -170,6 +170,12 @@ def until(blocks: Iterable[Int64s], end_ns: int) -> Iterator[Int64s]:
         yield block
 
 
+def since(blocks: Iterable[Int64s], begin_ns: int) -> Iterator[Int64s]:
+    """Those from a moment on: of a sender that joins in then."""
+    for block in blocks:
+        yield block[np.searchsorted(block, begin_ns) :] if len(block) and block[0] < begin_ns else block
+
+
 def every_nth(blocks: Iterable[Int64s], *, first: int, step: int) -> Iterator[Int64s]:
     """One sender's share."""
     skip = first
@@ -214,10 +220,10 @@ class Plan:
 class Unpaced:
     """No plan at all: every message is due as soon as it can be sent. For ceilings; it knows no lateness."""
 
-    def __init__(self, *, end_ns: int | None, messages: int | None) -> None:
+    def __init__(self, *, end_ns: int | None, messages: int | None, begin_ns: int = 0) -> None:
         self._end_ns = end_ns
         self._left = messages
-        self._now_ns = 0
+        self._now_ns = begin_ns
 
     @property
     def next_ns(self) -> int | None:

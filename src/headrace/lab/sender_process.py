@@ -13,40 +13,15 @@ Anything more on its standard input, its end included, stops it.
 """
 
 import gc
-import json
-import select
-import sys
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
-from typing import Any, BinaryIO
 
-from headrace.errors import HeadraceError
+from headrace.lab.child import Pipe, run_child
 from headrace.lab.scenario import Scenario
 from headrace.lab.sender import Sender
 from headrace.lab.timeline import Second
 
 
-class _Pipe:
-    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
-        self._incoming = incoming
-        self._outgoing = outgoing
-
-    def hear(self) -> Any:
-        line = self._incoming.readline()
-        if not line:
-            raise EOFError
-        return json.loads(line)
-
-    def say(self, message: Mapping[str, Any]) -> None:
-        self._outgoing.write(json.dumps(message).encode() + b"\n")
-        self._outgoing.flush()
-
-    def is_spoken_to(self) -> bool:
-        return bool(select.select([self._incoming], [], [], 0)[0])
-
-
-def run(pipe: _Pipe) -> None:
+def run(pipe: Pipe) -> None:
     told = pipe.hear()
     sender = Sender(Scenario.from_json(told["scenario"]), told["index"], told["settings"], timeout_s=told["timeout_s"])
     # What lives now lives until the end, and nothing in the loop makes cycles: a collection would be a stall of ours.
@@ -65,19 +40,5 @@ def run(pipe: _Pipe) -> None:
     pipe.say({"ending": asdict(ending), "failures": dict(sender.failures)})
 
 
-def main() -> None:
-    # Unbuffered, so that what select sees is what is left to read.
-    incoming = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
-    pipe = _Pipe(incoming, sys.stdout.buffer)
-    try:
-        run(pipe)
-    except (HeadraceError, OSError) as error:
-        with suppress(OSError):  # Whoever started it may have gone.
-            pipe.say({"trouble": str(error)})
-        sys.exit(1)
-    except EOFError:
-        sys.exit(1)
-
-
 if __name__ == "__main__":
-    main()
+    run_child(run)

@@ -11,19 +11,14 @@ Whatever happens, no process is left at the end of the `with`. A sender that die
 told before still counts, and `outcome` says that the run is partial, and why.
 """
 
-import json
-import os
 import selectors
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import IO, Any, Final, Self
+from typing import Any, Final, Self
 
+from headrace.lab.child import Child
 from headrace.lab.errors import LabError
 from headrace.lab.scenario import Scenario
 from headrace.lab.sender import ANSWERS_S
@@ -32,7 +27,6 @@ from headrace.lab.timeline import Second
 _START_S: Final = 0.3  # From the word to the start: enough for every process to hear it.
 _CONNECT_S: Final = 60.0  # A large file is read first.
 _GRACE_S: Final = 30.0  # Beyond what a run may take by its own rules.
-_LAST_WORDS_BYTES: Final = 2000
 
 
 @dataclass(slots=True)
@@ -51,49 +45,11 @@ class Outcome:
     throttled_s: float = 0.0  # Brokers said that they hold back for a quota's sake.
 
 
-class _Process:
+class _Process(Child):
     def __init__(self, number: int) -> None:
-        self.number = number
-        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "headrace.lab.sender_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            process_group=0,  # Ctrl-C is for whoever started them, who then stops them.
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self.stdin, self.stdout = self._process.stdin, self._process.stdout
-        self.pid = self._process.pid
-        self._buffer = b""
+        super().__init__("headrace.lab.sender_process", number)
         self.seconds = 0  # Told so far.
         self.is_over = False
-
-    def say(self, message: Mapping[str, Any]) -> None:
-        with suppress(BrokenPipeError):  # If it is dead, its output tells.
-            self.stdin.write(json.dumps(message).encode() + b"\n")
-            self.stdin.flush()
-
-    def hear(self) -> list[dict[str, Any]] | None:
-        """What it said since, once there is something; None at the end."""
-        data = os.read(self.stdout.fileno(), 1 << 20)
-        if not data:
-            return None
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        return [json.loads(line) for line in lines]
-
-    def last_words(self) -> str:
-        text = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
-        return text[-_LAST_WORDS_BYTES:].strip() or f"exit status {self._process.poll()}"
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        with suppress(BrokenPipeError):  # There may be something left to be said to it.
-            self.stdin.close()
-        self.stdout.close()
-        self._log.close()
 
 
 class Senders:

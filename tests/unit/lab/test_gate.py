@@ -70,5 +70,5 @@ def test_what_did_not_pass_in_a_repeat_does_not_pass_in_all() -> None:
 
 
 def test_a_gate_that_lets_nothing_pass_is_a_mistake() -> None:
-    with pytest.raises(ConfigError, match="gate: interval of 0"):
+    with pytest.raises(ConfigError, match="interval of 0"):
         Thresholds(interval=0)

@@ -112,9 +112,7 @@ class FakeConsumer:
     ) -> None:
         self._time, self._join_s = time, join_s
         start_ns = time.now_ns
-        self._coming = deque(
-            (start_ns + int(at_s * 1e9), message) for at_s, messages in brings for message in messages
-        )
+        self._coming = deque((start_ns + int(at_s * 1e9), message) for at_s, messages in brings for message in messages)
         self.topics: list[str] = []
         self.on_assign: Callable[[object, list[Any]], None] | None = None
         self.on_revoke: Callable[[object, list[Any]], None] | None = None

@@ -41,9 +41,7 @@ def test_a_line_at_the_end() -> None:
 def test_a_line_for_each_interval_and_none_at_the_end() -> None:
     time = FakeTime()
     brings = [(at_s / 2, messages(512)) for at_s in range(25)]
-    lines, _ = ran(
-        FakeConsumer(time, brings, join_s=0.5), time, records=512 * 25, is_detailed=True, has_header=False
-    )
+    lines, _ = ran(FakeConsumer(time, brings, join_s=0.5), time, records=512 * 25, is_detailed=True, has_header=False)
     # The first record of a poll ends the interval; the others of that poll are of the next.
     assert lines == [
         "+5000, 0, 5.0010, 1.0002, 5121, 1024.2000, 500, 4500, 1.1113, 1138.0000",

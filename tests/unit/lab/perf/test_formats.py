@@ -66,9 +66,7 @@ def test_a_consumers_interval() -> None:
 
 def test_a_consumers_total() -> None:
     consumed = Consumed(1_000, 5_000, 1_000, 0, 1 << 20, 0, 2_000)
-    assert total_line(consumed, stamp) == (
-        "@1000, @5000, 1.0000, 0.2500, 1000, 250.0000, 2000, 2000, 0.5000, 500.0000"
-    )
+    assert total_line(consumed, stamp) == ("@1000, @5000, 1.0000, 0.2500, 1000, 250.0000, 2000, 2000, 0.5000, 500.0000")
     assert total_line(Consumed(0, 0, 1, 0, 1 << 20, 0, 0), stamp) == (
         "@0, @0, 1.0000, Infinity, 1, Infinity, 0, 0, Infinity, Infinity"
     )

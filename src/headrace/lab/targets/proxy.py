@@ -1,6 +1,7 @@
 """A TCP proxy that can cut what goes through it: all connections at once, or each after so many bytes of answers.
 
-Stands where a broker tells its clients to find it, so that a test can break connections that neither side broke.
+Stands where a broker tells its clients to find it, so that connections can be broken that neither side broke. In
+Python, on threads of whoever made it: for faults, not for speed.
 """
 
 import socket
@@ -27,6 +28,7 @@ class Proxy:
         self.cuts: Counter[int] = Counter()  # By the API key of the request that was sent last.
         # How many bytes of answers the next connection lets through before it breaks; None for all.
         self.answer_bytes: Callable[[], int | None] = lambda: None
+        self._is_off = False
         self._lock = threading.Lock()
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._listening = socket.create_server(("127.0.0.1", self.port))
@@ -43,6 +45,14 @@ class Proxy:
         for pair in pairs:
             self._break(pair)
 
+    def cut_off(self) -> None:
+        """Break every connection and take no other, as a link that is down does, until `restore`."""
+        self._is_off = True
+        self.cut()
+
+    def restore(self) -> None:
+        self._is_off = False
+
     def close(self) -> None:
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)  # Wakes the thread that accepts.
@@ -55,9 +65,7 @@ class Proxy:
                 client, _ = self._listening.accept()
             except OSError:
                 return
-            try:
-                broker = socket.create_connection(self.target)
-            except OSError:
+            if (broker := self._reach()) is None:
                 client.close()
                 continue
             pair = client, broker
@@ -66,11 +74,20 @@ class Proxy:
             with self._lock:
                 self._pairs.add(pair)
             requests = _Requests()
-            for pump in (
-                lambda pair=pair, requests=requests: self._pump_requests(pair, requests),
-                lambda pair=pair, requests=requests: self._pump_answers(pair, requests, self.answer_bytes()),
-            ):
-                threading.Thread(target=pump, daemon=True).start()
+            threading.Thread(target=self._pump_requests, args=(pair, requests), daemon=True).start()
+            answers = (pair, requests, self.answer_bytes())
+            threading.Thread(target=self._pump_answers, args=answers, daemon=True).start()
+            if self._is_off:  # Cut off between being asked and being counted in.
+                self._break(pair)
+
+    def _reach(self) -> socket.socket | None:
+        """A connection to the broker; None where there is nobody, or nobody is to be reached."""
+        if self._is_off:
+            return None
+        try:
+            return socket.create_connection(self.target)
+        except OSError:
+            return None
 
     def _pump_requests(self, pair: tuple[socket.socket, socket.socket], requests: "_Requests") -> None:
         client, broker = pair

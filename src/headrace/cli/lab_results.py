@@ -1,0 +1,158 @@
+"""`headrace lab ls` and `headrace lab show`: runs that were done, and what each came to."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headrace.cli.extras import require
+from headrace.cli.output import AsJson, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from headrace.lab.results import Results
+    from headrace.lab.summary import CellSummary, Metric
+
+Out = Annotated[Path, typer.Option("--out", "-o", file_okay=False, metavar="DIRECTORY", help="Where runs are kept.")]
+OUT: Final = Path("lab-results")
+
+# What a table of a run shows, and under which words; all there is has `--json`, and `lab show --all`.
+_SHOWN: Final = {
+    "max_rate_per_s": "highest rate held",
+    "rate_per_s": "messages/s",
+    "mb_per_s": "MB/s",
+    "planned_latency_p50_ms": "p50 ms",
+    "planned_latency_p99_ms": "p99 ms",
+    "lateness_p99_ms": "late p99 ms",
+    "consumed_per_s": "consumed/s",
+    "end_to_end_p99_ms": "end to end p99 ms",
+    "broker_cpu_percent": "broker CPU %",
+}
+
+
+def ls(out: Out = OUT, as_json: AsJson = False) -> None:
+    """List the runs that were done, oldest first."""
+    _require()
+    from headrace.lab.errors import LabError
+    from headrace.lab.results import find_runs, read_results
+
+    found = []
+    for directory in find_runs(out):
+        try:
+            found.append(read_results(directory))
+        except LabError as error:
+            note(str(error))
+    if as_json:
+        print_json([_listed(results) for results in found])
+        return
+    rows = [tuple(_listed(results).values()) for results in found]
+    print_table(("run", "workload", "target", "cells", "repeats", "partial"), rows, right=("cells", "repeats"))
+
+
+def _listed(results: "Results") -> dict[str, object]:
+    return {
+        "run": results.path.parent.name,
+        "workload": results.scenario.name,
+        "target": results.scenario.target.get("name"),
+        "cells": len(results.cells),
+        "repeats": len(results.repeats),
+        "partial": results.partial,
+    }
+
+
+def show(
+    named: Annotated[str, typer.Argument(metavar="[RUN]", help="A run's name or a part of it, or its path.")] = "last",
+    out: Out = OUT,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Every metric, a line for each.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a run came to: every cell, with intervals over its repeats, and what was not measurable here."""
+    _require()
+    from headrace.lab.results import read_results
+    from headrace.lab.summary import find_run, results_json
+
+    results = read_results(find_run(named, out))
+    if as_json:
+        print_json(results_json(results))
+    else:
+        print_results(results, everything=everything)
+
+
+def print_results(results: "Results", *, everything: bool = False) -> None:
+    from headrace.lab.summary import summarise
+
+    cells = summarise(results)
+    scenario = results.scenario
+    title = f"{scenario.name} on {scenario.target.get('name')}, {scenario.started}"
+    if everything:
+        _print_all(title, cells)
+    else:
+        _print_cells(title, cells)
+    for text in _refusals(cells):
+        note(f"not measurable here: {text}")
+    if results.partial is not None:
+        note(f"partial: {results.partial}")
+
+
+def _print_cells(title: str, cells: "list[CellSummary]") -> None:
+    shown = {name: words for name, words in _SHOWN.items() if any(name in each.metrics for each in cells)}
+    swept = list(dict.fromkeys(name for each in cells for name in each.cell))
+    rows = [
+        (
+            *(each.cell.get(name) for name in swept),
+            len(each.repeats),
+            *(_metric_text(each.metrics.get(name)) for name in shown),
+            each.steady,
+            ", ".join(each.verdicts) or None,
+        )
+        for each in cells
+    ]
+    columns = (*swept, "repeats", *shown.values(), "steady", "bottleneck")
+    print_table(columns, rows, title=title, right=("repeats", *shown.values()))
+
+
+def _print_all(title: str, cells: "list[CellSummary]") -> None:
+    from headrace.lab.results import cell_text
+
+    rows = [
+        (cell_text(each.cell), name, _metric_text(metric), metric.gate)
+        for each in cells
+        for name, metric in each.metrics.items()
+    ]
+    print_table(("cell", "metric", "mean", "gate"), rows, title=title, right=("mean",))
+
+
+def _metric_text(metric: "Metric | None") -> str | None:
+    """With the interval where there is one, and a mark where the gate did not let it pass."""
+    if metric is None:
+        return None
+    interval = metric.interval
+    width = f" ±{_number_text((interval.high - interval.low) / 2)}" if interval.is_known else ""
+    return f"{_number_text(interval.value)}{width}{'' if metric.is_measured else ' !'}"
+
+
+def _number_text(value: float) -> str:
+    """Three or four figures, and thousands told apart."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _refusals(cells: "list[CellSummary]") -> list[str]:
+    """Each reason once, with the metrics that it is the reason of."""
+    from headrace.lab.results import cell_text
+
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for each in cells:
+        for name, metric in each.metrics.items():
+            if not metric.is_measured:
+                reasons.setdefault((cell_text(each.cell), metric.gate), []).append(name)
+    return [
+        f"{'' if cell == '-' else f'{cell}: '}{_names_text(names)}: {why}" for (cell, why), names in reasons.items()
+    ]
+
+
+def _names_text(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+
+
+def _require() -> None:
+    for package in ("numpy", "scipy"):
+        require(package, extra="lab")

@@ -1,0 +1,179 @@
+"""All consumers of a workload: groups of members, each a process; their seconds added up as they come.
+
+    with Consumers(settings, topic, groups=["a", "b"], members=4) as consumers:
+        consumers.join()
+        consumers.start(start_utc_ns)
+        ... consumers.listen() now and then ...
+        consumers.drain(expected=1_000_000)
+        consumers.stop()
+
+Whatever happens, no process is left at the end of the `with`. A consumer that dies leaves the others running;
+`troubles` says what it died of.
+"""
+
+import selectors
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+from headrace.lab.child import Child
+from headrace.lab.consumed import Consumed
+from headrace.lab.errors import LabError
+
+_JOIN_S: Final = 60.0
+_STOP_S: Final = 20.0  # To leave a group, with nobody there to be told so.
+_IDLE_S: Final = 5.0  # Without a message, after which none is expected any more.
+_LOOK_S: Final = 0.2
+
+
+class _Process(Child):
+    def __init__(self, number: int) -> None:
+        super().__init__("headrace.lab.consumer_process", number)
+        self.is_ready = False
+        self.is_over = False
+        self.seconds = 0  # Told so far.
+        self.total = 0
+
+
+class Consumers:
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        topic: str,
+        *,
+        groups: Sequence[str],
+        members: int,
+        stagger_s: float = 0.0,
+    ) -> None:
+        self._settings = dict(settings)
+        self._topic = topic
+        self._members = [group for group in groups for _ in range(members)]
+        self._stagger_s = stagger_s
+        self._processes: list[_Process] = []
+        self._selector = selectors.DefaultSelector()
+        self._rows: dict[int, Consumed] = {}
+        self.troubles: list[str] = []
+        self.first_ns: int | None = None  # Of all messages, since the start; known at the end.
+        self.last_ns: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            process.end()
+        self._processes.clear()
+        self._selector.close()
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes]
+
+    @property
+    def total(self) -> int:
+        """Messages so far, as of the last second that each has told of."""
+        return sum(process.total for process in self._processes)
+
+    @property
+    def told_seconds(self) -> int | None:
+        """All have told of so many; None where nobody will tell of any more."""
+        return min((process.seconds for process in self._processes if not process.is_over), default=None)
+
+    def join(self, *, start_utc_ns: int | None = None, is_stopped: Callable[[], bool] = lambda: False) -> None:
+        """Have all in their groups, one after the other; LabError where one cannot.
+
+        With a start they take what there is at once; without one they wait until they are told.
+        """
+        for number, group in enumerate(self._members):
+            if number and self._stagger_s:
+                self._wait(self._stagger_s, is_stopped)
+            process = _Process(number)
+            self._processes.append(process)
+            self._selector.register(process.stdout, selectors.EVENT_READ, process)
+            told: dict[str, Any] = {
+                "settings": self._settings,
+                "topic": self._topic,
+                "group": group,
+                "timeout_s": _JOIN_S,
+            }
+            process.say(told if start_utc_ns is None else told | {"start_utc_ns": start_utc_ns})
+        deadline_s = time.monotonic() + 2 * _JOIN_S
+        while not all(process.is_ready for process in self._processes):
+            self.listen(_LOOK_S)
+            if self.troubles:
+                raise LabError(self.troubles[0])
+            if is_stopped():
+                return
+            if time.monotonic() > deadline_s:
+                raise LabError(f"the consumers were not ready in {2 * _JOIN_S:g} s")
+
+    def start(self, start_utc_ns: int) -> None:
+        for process in self._processes:
+            process.say({"start_utc_ns": start_utc_ns})
+
+    def listen(self, timeout_s: float = 0.0) -> None:
+        """Learn what there is to learn, for which it waits so long at most."""
+        if not self._processes:
+            return
+        for key, _ in self._selector.select(timeout_s):
+            self._hear(key.data)
+
+    def drain(self, *, expected: int, is_stopped: Callable[[], bool] = lambda: False, idle_s: float = _IDLE_S) -> None:
+        """Until so many messages were consumed in all, or none came for a while."""
+        moved_s, seen = time.monotonic(), self.total
+        while self.total < expected and not is_stopped() and self.told_seconds is not None:
+            self.listen(_LOOK_S)
+            if self.total > seen:
+                moved_s, seen = time.monotonic(), self.total
+            elif time.monotonic() - moved_s > idle_s:
+                return
+
+    def stop(self) -> None:
+        """Have all leave, and learn what they have not told."""
+        for process in self._processes:
+            if not process.is_over:
+                process.say({"stop": True})
+        deadline_s = time.monotonic() + _STOP_S
+        while any(not process.is_over for process in self._processes) and time.monotonic() < deadline_s:
+            self.listen(_LOOK_S)
+
+    def rows(self, before: int | None = None) -> Iterator[tuple[int, Consumed]]:
+        """The seconds that nobody will tell of any more, each once; all there are without `before`."""
+        for second in sorted(self._rows):
+            if before is None or second < before:
+                yield second, self._rows.pop(second)
+
+    def _wait(self, seconds: float, is_stopped: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + seconds
+        while not is_stopped() and (left_s := deadline_s - time.monotonic()) > 0:
+            self.listen(min(left_s, _LOOK_S))
+
+    def _hear(self, process: _Process) -> None:
+        heard = process.hear()
+        if heard is None:
+            self._selector.unregister(process.stdout)
+            if not process.is_over:
+                self.troubles.append(f"consumer {process.number}: {process.last_words()}")
+                process.is_over = True
+        for message in heard or []:
+            if "ready" in message:
+                process.is_ready = True
+            elif "row" in message:
+                self._rows.setdefault(message["second"], Consumed()).merge(Consumed.from_json(message["row"]))
+                process.seconds = message["second"] + 1
+                process.total = message["total"]
+            elif "ending" in message:
+                self._note_ending(message["ending"])
+                process.is_over = True
+            else:
+                self.troubles.append(f"consumer {process.number}: {message['trouble']}")
+                process.is_over = True
+
+    def _note_ending(self, ending: Mapping[str, int | None]) -> None:
+        if (first_ns := ending["first_ns"]) is not None:
+            self.first_ns = first_ns if self.first_ns is None else min(self.first_ns, first_ns)
+        if (last_ns := ending["last_ns"]) is not None:
+            self.last_ns = last_ns if self.last_ns is None else max(self.last_ns, last_ns)

@@ -1,0 +1,211 @@
+"""One repeat as it goes: seconds of senders, of consumers and of the machine, and what they come to.
+
+Seconds count from when sending starts. Those of the warm-up are kept and count for nothing; throughputs are of the
+seconds from there to the end of sending, latencies of everything that was answered from there on, however late.
+
+Rows in, lines out: knows neither processes nor files.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from headrace.lab.consumed import Consumed
+from headrace.lab.gate import Thresholds, repeat_gate
+from headrace.lab.histogram import Histogram, bucket_range_ns
+from headrace.lab.rates import steadiness
+from headrace.lab.readings.company import CpuUse
+from headrace.lab.results import Bottleneck, RepeatLine, SecondLine, Steady
+from headrace.lab.schedule import SECOND_NS
+from headrace.lab.sent import utc_text
+from headrace.lab.timeline import Second
+
+_QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+_NS_PER_MS: Final = 1e6
+_MIB: Final = 2**20
+
+
+class Course:
+    def __init__(
+        self,
+        *,
+        cell: Mapping[str, Any],
+        repeat: int,
+        warm_up_s: int,
+        has_plan: bool,
+        has_consumers: bool,
+        consumes_after: bool = False,
+    ) -> None:
+        self._cell = dict(cell)
+        self._repeat = repeat
+        self._warm_up_s = warm_up_s
+        self._has_plan = has_plan  # Without one there is neither lateness nor a latency from it.
+        self._has_consumers = has_consumers
+        self._consumes_after = consumes_after
+        self.start_utc_ns = 0
+        self.sent: dict[int, Second] = {}
+        self.consumed: dict[int, Consumed] = {}
+        self.cpu: dict[int, CpuUse] = {}
+        self.events: list[str] = []  # Faults, and when they were.
+        self._written = 0
+
+    # --- Filling it ----------------------------------------------------------------------------------------------
+
+    def add_sent(self, second: int, row: Second) -> None:
+        self.sent.setdefault(second, Second()).merge(row)
+
+    def add_consumed(self, second: int, row: Consumed) -> None:
+        self.consumed.setdefault(second, Consumed()).merge(row)
+
+    def add_cpu(self, second: int, use: CpuUse) -> None:
+        self.cpu[second] = self.cpu[second].plus(use) if second in self.cpu else use
+
+    @property
+    def delivered(self) -> int:
+        """Acknowledged, or given to the network where nobody answers."""
+        return sum(row.acknowledged + row.unanswered for row in self.sent.values())
+
+    # --- Second by second ----------------------------------------------------------------------------------------
+
+    def lines(self, before: int | None = None) -> Iterator[SecondLine]:
+        """Of the seconds before one, or of all that are left; each once, in order."""
+        end = max((*self.sent, *self.consumed), default=-1) + 1 if before is None else before
+        while self._written < end:
+            yield self._line(self._written)
+            self._written += 1
+
+    def _line(self, second: int) -> SecondLine:
+        row, consumed = self.sent.get(second, Second()), self.consumed.get(second, Consumed())
+        use = self.cpu.get(second)
+        more: dict[str, Any] = {"second": second, "is_warm_up": second < self._warm_up_s}
+        if row.latency_planned.count and self._has_plan:
+            more["planned_latency_p99_ms"] = _quantile_ms(row.latency_planned, 0.99)
+        if consumed.end_to_end.count:
+            more["end_to_end_p99_ms"] = _quantile_ms(consumed.end_to_end, 0.99)
+            more["consumed_bytes"] = consumed.size_bytes
+        if use is not None:
+            more["broker_cpu_percent"] = round(use.percent_of_core(use.brokers_s), 1)
+            more["client_cpu_percent"] = round(use.percent_of_core(use.clients_s), 1)
+            more["others_cpu_percent"] = round(use.percent_of_core(use.others_s), 1)
+        return SecondLine(
+            cell=self._cell,
+            repeat=self._repeat,
+            at=utc_text(self.start_utc_ns + second * SECOND_NS),
+            planned=row.planned,
+            sent=row.sent,
+            acknowledged=row.acknowledged + row.unanswered,
+            failed=row.failed,
+            consumed=consumed.messages,
+            bytes=row.sent_bytes,
+            lateness_ms=_quantile_ms(row.lateness, 0.99) if row.lateness.count and self._has_plan else None,
+            more=more,
+        )
+
+    # --- As a whole ----------------------------------------------------------------------------------------------
+
+    def repeat_line(
+        self,
+        *,
+        sending_s: float,
+        consuming_s: float | None = None,
+        stall_share: float | None = None,
+        thresholds: Thresholds | None = None,
+        bottleneck: Bottleneck | None = None,
+        partial: str | None = None,
+    ) -> RepeatLine:
+        """`sending_s` is how long was sent, with the warm-up; `consuming_s` from the first message to the last."""
+        measured_s = max(0.0, sending_s - self._warm_up_s)
+        use = self._cpu(sending_s)
+        metrics = self._metrics(measured_s, consuming_s, use)
+        return RepeatLine(
+            cell=self._cell,
+            repeat=self._repeat,
+            metrics=metrics,
+            histograms={name: buckets_us(each) for name, each in self._histograms().items()},
+            steady=self._steady(measured_s),
+            gate=repeat_gate(metrics, use.disturbance(stall_share=stall_share), thresholds),
+            bottleneck=bottleneck,
+            partial=partial,
+        )
+
+    def _in_time(self, measured_s: float) -> range:
+        """The seconds that throughputs are of."""
+        return range(self._warm_up_s, self._warm_up_s + max(1, round(measured_s)))
+
+    def _metrics(self, measured_s: float, consuming_s: float | None, use: CpuUse) -> dict[str, float]:
+        found: dict[str, float] = {}
+        if measured_s:
+            rows = [self.sent[second] for second in self._in_time(measured_s) if second in self.sent]
+            found["rate_per_s"] = sum(row.acknowledged + row.unanswered for row in rows) / measured_s
+            found["mb_per_s"] = sum(row.sent_bytes for row in rows) / measured_s / _MIB
+        if self._has_consumers:
+            found |= self._consumed_metrics(measured_s, consuming_s)
+        for name, histogram in self._histograms().items():
+            if name == "lateness":
+                found["lateness_p99_ms"] = _quantile_ms(histogram, 0.99)
+            else:
+                found |= {f"{name}_{each}_ms": _quantile_ms(histogram, share) for each, share in _QUANTILES.items()}
+        if use.elapsed_s:
+            found["broker_cpu_percent"] = use.percent_of_core(use.brokers_s)
+            found["client_cpu_percent"] = use.percent_of_core(use.clients_s)
+        return {name: round(value, 3) for name, value in found.items()}
+
+    def _consumed_metrics(self, measured_s: float, consuming_s: float | None) -> dict[str, float]:
+        seconds = self._in_time(measured_s)
+        rows = [row for second, row in self.consumed.items() if self._consumes_after or second in seconds]
+        elapsed_s = consuming_s if self._consumes_after else measured_s
+        if not elapsed_s:
+            return {}
+        return {
+            "consumed_per_s": sum(row.messages for row in rows) / elapsed_s,
+            "consumed_mb_per_s": sum(row.size_bytes for row in rows) / elapsed_s / _MIB,
+        }
+
+    def _histograms(self) -> dict[str, Histogram]:
+        rows = [row for second, row in sorted(self.sent.items()) if second >= self._warm_up_s]
+        found = {"send_latency": _merged([row.latency_sent for row in rows])}
+        if self._has_plan:
+            found["planned_latency"] = _merged([row.latency_planned for row in rows])
+            found["lateness"] = _merged([row.lateness for row in rows])
+        if self._has_consumers:
+            late = [row for second, row in sorted(self.consumed.items()) if second >= self._warm_up_s]
+            found["end_to_end"] = _merged([row.end_to_end for row in late])
+        return {name: histogram for name, histogram in found.items() if histogram.count}
+
+    def _steady(self, measured_s: float) -> Steady:
+        whole = range(self._warm_up_s, self._warm_up_s + int(measured_s + 1e-3))
+        rows = [self.sent.get(second, Second()) for second in whole]
+        found = steadiness([row.acknowledged + row.unanswered for row in rows])
+        is_any = found.variation != float("inf")
+        return Steady(
+            is_steady=found.is_steady,
+            variation=round(found.variation, 5) if is_any else None,
+            slope_per_minute=round(found.slope_per_min, 5),
+        )
+
+    def _cpu(self, sending_s: float) -> CpuUse:
+        """While throughputs were measured; and after that, where it is then that messages are consumed."""
+        total = CpuUse()
+        for second, use in self.cpu.items():
+            if second >= self._warm_up_s and (second < sending_s or self._consumes_after):
+                total = total.plus(use)
+        return total
+
+
+def buckets_us(histogram: Histogram) -> list[list[float]]:
+    """Upper bounds in microseconds, and how many values each bucket has."""
+    value = histogram.to_json()
+    return [
+        [round((bucket_range_ns(bucket)[1] + 1) / 1000, 3), count]
+        for bucket, count in zip(value["buckets"], value["counts"], strict=True)
+    ]
+
+
+def _merged(several: Sequence[Histogram]) -> Histogram:
+    total = Histogram()
+    for each in several:
+        total.merge(each)
+    return total
+
+
+def _quantile_ms(histogram: Histogram, share: float) -> float:
+    return round((histogram.quantile_ns(share) or 0) / _NS_PER_MS, 3)

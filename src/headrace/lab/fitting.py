@@ -1,0 +1,46 @@
+"""Whether a workload can be run on a target: the one place where the two meet before anything is measured."""
+
+from headrace.lab.errors import LabError
+from headrace.lab.targets.running import Target
+from headrace.lab.targets.spec import TargetSpec
+from headrace.lab.workload import Load
+
+
+def check_load(load: Load, spec: TargetSpec, *, is_search: bool = False) -> None:
+    """LabError for what such a target cannot do, before it is started."""
+    if load.groups and spec.kind == "null":
+        raise LabError("groups: a null sink keeps nothing, so there is nothing to consume")
+    if load.faults and spec.kind in ("cluster", "null"):
+        raise LabError(f"faults: {spec.name} is no broker that is started here, so nothing can be done to it")
+    if spec.kind in ("node", "kafka"):
+        if (load.replication or 1) > spec.brokers:
+            raise LabError(
+                f"replication: {load.replication} replicas need as many brokers, and {spec.name} has {spec.brokers}"
+            )
+        names = ["node"] if spec.kind == "node" else [f"broker{number}" for number in range(1, spec.brokers + 1)]
+        for word in (load.broker, *(fault.broker for fault in load.faults)):
+            _check_name(word, names)
+        if spec.brokers > 1 and any(fault.broker is None for fault in load.faults):
+            raise LabError(f"faults: which broker? There are {', '.join(names)}")
+    if is_search and load.messages is not None:
+        raise LabError("messages: a search goes by time, so leave it out")
+    if is_search and load.schedule == "replay":
+        raise LabError("schedule: a replay has its own rate, so there is none to search for")
+
+
+def _check_name(word: str | None, names: list[str]) -> None:
+    if word is not None and not word.isdigit() and word not in names:  # Ids are known once it runs.
+        raise LabError(f"there is no broker {word!r}; there are {', '.join(names)}")
+
+
+def check_brokers(load: Load, target: Target) -> None:
+    """LabError for brokers that are named and not there, once it runs."""
+    if load.broker is not None:
+        target.member(load.broker)
+    for fault in load.faults:
+        target.member(fault.broker)
+    if target.keeps_messages and (load.replication or 1) > len(target.members):
+        raise LabError(
+            f"replication: {load.replication} replicas need as many brokers, and {target.name} has "
+            f"{len(target.members)}"
+        )

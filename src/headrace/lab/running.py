@@ -1,0 +1,209 @@
+"""A workload on a target, from the first process to the last line of its results.
+
+Whatever happens, nothing is left running, and what was known by then is in the file.
+"""
+
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.lab.facts import host_facts, versions
+from headrace.lab.fitting import check_brokers, check_load
+from headrace.lab.host.measuring import measure_host
+from headrace.lab.repeat import STOPPED, run_repeat
+from headrace.lab.results import (
+    PASSED,
+    RepeatLine,
+    Results,
+    ResultsWriter,
+    ScenarioLine,
+    SecondLine,
+    read_results,
+)
+from headrace.lab.search import RateSearch, Trial, judge
+from headrace.lab.targets.running import Target, running
+from headrace.lab.targets.spec import TargetSpec, without_secrets
+from headrace.lab.timeline import Second
+from headrace.lab.workload import Cell, Workload
+
+_STAMP: Final = "%Y%m%dT%H%M%S"
+_SEARCH_START_PER_S: Final = 10_000.0  # Where a workload names no rate.
+_HOST_S: Final = 0.3  # Of each measurement of the machine itself.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Where a run is: what somebody who watches wants to know."""
+
+    cell: Cell
+    repeat: int
+    number: int  # Of repeats over all cells, from 0.
+    repeats: int  # In all.
+    second: int
+    row: Second
+
+
+class _Targets:
+    """The target of the cell that is measured: the last one, where that is the same."""
+
+    def __init__(self, spec: TargetSpec) -> None:
+        self._spec = spec
+        self._stack = ExitStack()
+        self._key: tuple[Any, ...] | None = None
+        self._target: Target | None = None
+
+    def __enter__(self) -> "_Targets":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def spec_of(self, cell: Cell) -> TargetSpec:
+        return self._spec.with_changes(cell.target)
+
+    def for_cell(self, cell: Cell) -> Target:
+        spec = self.spec_of(cell)
+        is_cuttable = any(fault.kind == "cut" for fault in cell.load.faults)
+        partitions = cell.load.partitions if spec.kind == "null" else 1
+        key = (tuple(sorted(map(repr, cell.target.items()))), is_cuttable, partitions)
+        # What was killed on purpose is not there for the next one.
+        if self._target is None or key != self._key or any(not each.is_alive for each in self._target.members):
+            self._stack.close()
+            self._target = None
+            self._target = self._stack.enter_context(running(spec, partitions=partitions, is_cuttable=is_cuttable))
+            self._key = key
+        return self._target
+
+
+def run_workload(
+    workload: Workload,
+    spec: TargetSpec,
+    *,
+    out: Path,
+    watch: Callable[[Moment], None] = lambda moment: None,
+    is_stopped: Callable[[], bool] = lambda: False,
+    is_search: bool = False,
+    tell_trial: Callable[[Trial], None] = lambda trial: None,
+) -> Results:
+    """Its results, as they were written to a new directory under `out`. LabError where it cannot be run.
+
+    With `is_search` each repeat is a search for the highest rate that is held, from the workload's own rate on.
+    """
+    started = datetime.now(UTC)
+    with _Targets(spec) as targets:
+        for cell in workload.cells:  # All mistakes are told before anything is started.
+            check_load(cell.load, targets.spec_of(cell), is_search=is_search)
+        host = {**host_facts(), "measured": _measured_host()}
+        first = targets.for_cell(workload.cells[0])
+        scenario = ScenarioLine(
+            name=workload.name,
+            workload=without_secrets(workload.given),
+            target=spec.to_json(),
+            seed=workload.seed,
+            versions={**versions(), **first.versions},
+            host=host,
+            started=started.isoformat(),
+        )
+        with ResultsWriter(out, scenario, workload=workload.name, target=spec.name) as writer:
+            partial = None
+            for number, (cell, repeat) in enumerate(workload.order()):
+                if is_stopped():
+                    partial = STOPPED
+                    break
+                runner = _Runner(
+                    workload, targets.for_cell(cell), writer, cell, repeat, number, started, watch, is_stopped
+                )
+                line = runner.search(tell_trial) if is_search else runner.measure()
+                writer.write(line)
+                if line.partial is not None:
+                    partial = line.partial
+                    break
+            writer.end(partial=partial)
+    return read_results(writer.path)
+
+
+def _measured_host() -> dict[str, Any]:
+    """What the machine can do, with nothing of ours running yet."""
+    measured = measure_host(Path(tempfile.gettempdir()), duration_s=_HOST_S).to_json()
+    return {name: value for name, value in measured.items() if name not in ("type", "host")}
+
+
+class _Runner:
+    """One repeat, or the trials of one search."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        target: Target,
+        writer: ResultsWriter,
+        cell: Cell,
+        repeat: int,
+        number: int,
+        started: datetime,
+        watch: Callable[[Moment], None],
+        is_stopped: Callable[[], bool],
+    ) -> None:
+        check_brokers(cell.load, target)
+        self._workload = workload
+        self._target = target
+        self._writer = writer
+        self._cell = cell
+        self._repeat = repeat
+        self._number = number
+        self._topic = f"{cell.load.topic}-{started.strftime(_STAMP)}-{number}"
+        self._watch = watch
+        self._is_stopped = is_stopped
+
+    def measure(self) -> RepeatLine:
+        return self._run(self._cell, self._topic, self._writer.write)
+
+    def search(self, tell_trial: Callable[[Trial], None]) -> RepeatLine:
+        """The repeat at the highest rate that was held, with that rate among its metrics. Its seconds are not kept."""
+        rate = self._cell.load.rate
+        search = RateSearch(rate if isinstance(rate, float) else _SEARCH_START_PER_S)
+        best: RepeatLine | None = None
+        while (rate_per_s := search.next_rate_per_s) is not None:
+            cell = replace(self._cell, load=replace(self._cell.load, rate=rate_per_s))
+            line = self._run(cell, f"{self._topic}-{len(search.trials)}", lambda second: None)
+            if line.partial is not None:
+                return line  # The target is gone, or nobody wants to know any more.
+            trial = judge(line, planned_per_s=rate_per_s)
+            search.tell(trial)
+            tell_trial(trial)
+            self._writer.write_json(
+                {"kind": "trial", "cell": dict(cell.values), "repeat": self._repeat, **asdict(trial)}
+            )
+            if trial.is_held:
+                best = line
+        found_per_s = round(search.found_per_s, 3)
+        assert best is not None
+        gate = {"max_rate_per_s": best.gate.get("rate_per_s", PASSED), **best.gate}
+        return replace(best, metrics={"max_rate_per_s": found_per_s, **best.metrics}, gate=gate)
+
+    def _run(self, cell: Cell, topic: str, tell: Callable[[SecondLine], None]) -> RepeatLine:
+        return run_repeat(
+            cell,
+            self._repeat,
+            self._target,
+            topic=topic,
+            tell=tell,
+            thresholds=self._workload.gate,
+            watch=self._watch_second,
+            is_stopped=self._is_stopped,
+        )
+
+    def _watch_second(self, second: int, row: Second) -> None:
+        self._watch(
+            Moment(
+                cell=self._cell,
+                repeat=self._repeat,
+                number=self._number,
+                repeats=self._workload.repeats * len(self._workload.cells),
+                second=second,
+                row=row,
+            )
+        )

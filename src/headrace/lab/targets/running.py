@@ -1,0 +1,192 @@
+"""Targets that run: started as their spec says, reached by `settings`, and gone at the end of the `with`.
+
+    with running(spec) as target:
+        target.settings["bootstrap.servers"]
+
+Whatever happens inside, nothing that was started is left, and nothing that it kept.
+"""
+
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from headrace import __version__
+from headrace.errors import HeadraceError
+from headrace.lab.errors import LabError
+from headrace.lab.null_sink import NullSink
+from headrace.lab.readings.listening import process_listening_on
+from headrace.lab.targets.apache_cluster import ApacheCluster
+from headrace.lab.targets.apache_kafka import BROKER_JVM_OPTIONS, KAFKA_VERSION, java_command
+from headrace.lab.targets.member import Member
+from headrace.lab.targets.proxy import Proxy
+from headrace.lab.targets.spec import TargetSpec
+from headrace.lab.targets.tools import ToolFailed, ToolMissing
+from headrace.testing.node_process import NodeProcess, NodeProcessError
+from headrace.testing.ports import lasting_ports
+from headrace.wire.cluster import Cluster
+from headrace.wire.settings import client_settings
+
+_BOOTSTRAP: Final = "bootstrap.servers"
+_HEAPS: Final = {1: "1G"}
+_HEAP_OF_SEVERAL: Final = "512M"  # They share one machine.
+_LAST_LINES: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    spec: TargetSpec
+    settings: Mapping[str, str] = field(repr=False)  # librdkafka's.
+    members: Sequence[Member]
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def keeps_messages(self) -> bool:
+        return self.spec.kind != "null"
+
+    @property
+    def pids(self) -> list[int]:
+        return [pid for member in self.members if (pid := member.pid) is not None]
+
+    def member(self, word: str | None) -> Member:
+        """By name or id; None for the only one."""
+        if word is None and len(self.members) == 1:
+            return self.members[0]
+        names = ", ".join(member.name for member in self.members)
+        if word is None:
+            raise LabError(f"which broker? There are {names}")
+        found = next((member for member in self.members if member.is_called(word)), None)
+        if found is None:
+            raise LabError(f"there is no broker {word!r}; there are {names}")
+        return found
+
+    def trouble(self) -> str | None:
+        """Why there is no use in going on: a broker died that nobody killed, or none is left."""
+        dead = [member.name for member in self.members if member.has_died]
+        if dead:
+            return f"{' and '.join(dead)} died"
+        if self.members and not any(member.is_alive for member in self.members):
+            return "no broker is left"
+        return None
+
+
+@contextmanager
+def running(spec: TargetSpec, *, partitions: int = 1, is_cuttable: bool = False) -> Iterator[Target]:
+    """`partitions` is for a null sink, in which every topic has as many. `is_cuttable` puts proxies before brokers."""
+    opened = {"node": _node, "kafka": _kafka, "cluster": _cluster, "null": _null}[spec.kind]
+    with ExitStack() as stack:
+        try:
+            target = opened(spec, stack, partitions, is_cuttable)
+        except ToolMissing as error:
+            raise LabError(f"target {spec.name}: {error}") from error
+        except (ToolFailed, NodeProcessError) as error:
+            lines = [line for line in str(error).splitlines() if line.strip()]
+            said = " | ".join(lines[:1] + lines[1:][-_LAST_LINES:])
+            raise LabError(f"target {spec.name} did not start: {said}") from error
+        yield target
+
+
+def _node(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool) -> Target:
+    data = stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-lab-"))
+    port = lasting_ports(1)[0]
+    proxy = _proxy(stack, ("127.0.0.1", port)) if is_cuttable else None
+    node = stack.enter_context(
+        NodeProcess(
+            Path(data),
+            listen=f"127.0.0.1:{port}",
+            settings=spec.properties,
+            advertise=None if proxy is None else proxy.address,
+        )
+    )
+    address = node.bootstrap if proxy is None else proxy.address
+    (node_id,) = _broker_ids(address)
+    return Target(
+        spec=spec,
+        settings={**spec.client, _BOOTSTRAP: address},
+        members=[Member(node_id, name="node", process=node, proxy=proxy)],
+        versions={"headrace (node)": __version__},
+    )
+
+
+def _kafka(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool) -> Target:
+    java_command()  # Says what is missing before anything is started.
+    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-lab-", ignore_cleanup_errors=True))
+    heap = spec.heap or _HEAPS.get(spec.brokers, _HEAP_OF_SEVERAL)
+    options = [option for option in BROKER_JVM_OPTIONS if not option.startswith(("-Xms", "-Xmx"))]
+    cluster = ApacheCluster(
+        Path(directory) / "kafka",
+        brokers=spec.brokers,
+        properties=spec.properties,
+        jvm_options=[f"-Xms{heap}", f"-Xmx{heap}", *options],
+        is_proxied=is_cuttable,
+    )
+    stack.enter_context(cluster)
+    proxies: list[Proxy | None] = [*cluster.proxies] or [None] * spec.brokers
+    return Target(
+        spec=spec,
+        settings={**spec.client, _BOOTSTRAP: cluster.bootstrap},
+        members=[
+            Member(number, process=node, proxy=proxy)
+            for number, (node, proxy) in enumerate(zip(cluster.nodes, proxies, strict=True), 1)
+        ],
+        versions={"Apache Kafka": KAFKA_VERSION},
+    )
+
+
+def _cluster(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool) -> Target:
+    assert spec.bootstrap is not None
+    if is_cuttable:
+        raise LabError(f"target {spec.name} was not started here, so its brokers cannot be cut off")
+    settings = {**spec.client, _BOOTSTRAP: spec.bootstrap}
+    try:
+        with Cluster(client_settings(config=settings)) as cluster:
+            brokers = dict(cluster.refresh().brokers)
+    except HeadraceError as error:
+        raise LabError(f"target {spec.name} is not there: {error}") from error
+    return Target(
+        spec=spec,
+        settings=settings,
+        members=[
+            Member(node_id, pid=process_listening_on(address.port) if _is_here(address.host) else None)
+            for node_id, address in sorted(brokers.items())
+        ],
+    )
+
+
+def _null(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool) -> Target:
+    if is_cuttable:
+        raise LabError("a null sink cannot be cut off")
+    sink = stack.enter_context(NullSink(partitions=partitions, limit_per_s=spec.limit))
+    return Target(
+        spec=spec,
+        settings={**spec.client, _BOOTSTRAP: sink.bootstrap},
+        members=[Member(0, name="sink", pid=sink.pid)],
+        versions={"headrace (null sink)": __version__},
+    )
+
+
+def _proxy(stack: ExitStack, behind: tuple[str, int]) -> Proxy:
+    proxy = Proxy(behind)
+    stack.callback(proxy.close)
+    return proxy
+
+
+def _broker_ids(bootstrap: str) -> list[int]:
+    with Cluster(client_settings(bootstrap)) as cluster:
+        return sorted(cluster.refresh().brokers)
+
+
+def _is_here(host: str) -> bool:
+    """Whether a name is of this machine: only then is there a process to be found."""
+    try:
+        found = {place[4][0] for place in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    return any(str(address).startswith("127.") or address == "::1" for address in found)

@@ -1,0 +1,212 @@
+"""Runs of the lab with everything real: Apache Kafka, faults, neighbours, a target that dies, a known ceiling."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.lab.readings.process_tree import everyone, tree
+from headrace.lab.results import Results
+from headrace.lab.running import Moment, run_workload
+from headrace.lab.targets.running import running
+from headrace.lab.targets.spec import find_target, parse_target
+from headrace.lab.topics import create_topic
+from headrace.lab.workload import parse_workload
+from headrace.wire.cluster import Cluster
+from headrace.wire.settings import client_settings
+from tests.clients.command_line import command
+from tests.oracle.kafka import java_command
+from tests.oracle.toolbox import ToolMissing, without_tool
+
+SHORT: Mapping[str, Any] = {"rate": "2K", "duration": "3s", "warm_up": "1s", "repeats": 1, "payload": "weblog"}
+SMALL = {"kind": "kafka", "heap": "256M"}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Whatever a run started has ended when it has."""
+    before = {process.pid for process in everyone()}
+    yield
+    assert [each.name for each in tree(os.getpid()) if each.pid not in before and each.pid != os.getpid()] == []
+
+
+def run(out: Path, target: Mapping[str, Any] | str, **changes: Any) -> Results:
+    spec = find_target(target) if isinstance(target, str) else parse_target(target, name="target")
+    return run_workload(parse_workload({**SHORT, **changes}, name="test"), spec, out=out)
+
+
+@pytest.fixture
+def java() -> None:
+    try:
+        java_command()
+    except ToolMissing as missing:
+        without_tool(missing)
+
+
+@pytest.mark.usefixtures("java")
+def test_apache_kafka_with_groups_of_consumers(tmp_path: Path) -> None:
+    results = run(tmp_path, SMALL, groups=2, consumers=2, partitions=4, processes=2, stagger="200ms")
+    assert results.partial is None
+    (line,) = results.repeats
+    assert line.partial is None
+    sent = sum(second.acknowledged for second in results.seconds)
+    assert sent > 0
+    assert sum(second.consumed for second in results.seconds) == 2 * sent
+    assert line.metrics["end_to_end_p50_ms"] > 0
+    assert line.metrics["broker_cpu_percent"] > 0
+    assert results.scenario.versions["Apache Kafka"]
+
+
+@pytest.mark.usefixtures("java")
+def test_a_topic_is_assigned_to_a_named_broker_of_three(tmp_path: Path) -> None:
+    with running(parse_target({**SMALL, "brokers": 3}, name="three")) as target:
+        leader = target.member("broker2").node_id
+        create_topic(target.settings, "mine", partitions=3, replication=2, leader=leader)
+        with Cluster(client_settings(config=target.settings)) as cluster:
+            assert {cluster.leader("mine", number).node_id for number in range(3)} == {leader}
+        # And one of three may die without the end of the run.
+        target.member("broker3").kill()
+        assert target.trouble() is None
+        for name in ("broker1", "broker2"):
+            target.member(name).kill()
+        assert target.trouble() == "no broker is left"
+
+
+@pytest.mark.usefixtures("java")
+def test_three_brokers_of_which_one_is_killed(tmp_path: Path) -> None:
+    quick = {"broker.heartbeat.interval.ms": 500, "broker.session.timeout.ms": 3000}
+    results = run(
+        tmp_path,
+        {**SMALL, "brokers": 3, "properties": quick},
+        faults="kill:broker1@2s",
+        replication=3,
+        partitions=3,
+        duration="8s",
+        acks=1,
+    )
+    assert results.partial is None
+    (line,) = results.repeats
+    assert line.metrics["rate_per_s"] > 0
+    assert line.metrics["planned_latency_p999_ms"] > 0
+
+
+def test_a_backlog_is_consumed_after_all_was_sent(tmp_path: Path) -> None:
+    results = run(tmp_path, "node", groups=1, consumers=2, partitions=2, consume="after")
+    (line,) = results.repeats
+    sent = sum(second.acknowledged for second in results.seconds)
+    assert sum(second.consumed for second in results.seconds) == sent
+    assert line.metrics["consumed_per_s"] > 0
+
+
+def test_a_pause_shows_in_latency_from_the_plan(tmp_path: Path) -> None:
+    results = run(tmp_path, "node", faults="pause:node@2s+1s", duration="4s", acks=1)
+    assert results.partial is None
+    (line,) = results.repeats
+    assert line.metrics["planned_latency_p99_ms"] > 500
+
+
+def test_a_cut_is_survived(tmp_path: Path) -> None:
+    results = run(tmp_path, "node", faults="cut:node@2s+500ms", duration="5s")
+    assert results.partial is None
+    assert sum(second.acknowledged for second in results.seconds[-4:]) > 0
+
+
+def test_a_target_that_dies_leaves_a_partial_result(tmp_path: Path) -> None:
+    spec = find_target("node")
+    killed = threading.Event()
+
+    def watch(moment: Moment) -> None:
+        if moment.second >= 1 and not killed.is_set():
+            killed.set()
+            (node,) = (each for each in tree(os.getpid()) if "serve" in _arguments(each.pid))
+            os.kill(node.pid, signal.SIGKILL)
+
+    workload = parse_workload({**SHORT, "duration": "20s", "repeats": 3}, name="dies")
+    results = run_workload(workload, spec, out=tmp_path, watch=watch)
+    assert results.partial == "node died"
+    (line,) = results.repeats
+    assert line.partial is not None
+    assert line.partial.startswith("node died")
+    assert results.seconds[0].acknowledged > 0
+
+
+def test_a_busy_neighbour_is_not_let_through(tmp_path: Path) -> None:
+    with _busy() as neighbour:
+        results = run(tmp_path, "node")
+    (line,) = results.repeats
+    assert line.gate["rate_per_s"] != "passed"
+    assert set(line.gate.values()) == {line.gate["rate_per_s"]}
+    assert "other processes took" in line.gate["rate_per_s"]
+    assert neighbour > 0
+
+
+def test_the_search_finds_a_sink_that_is_limited(tmp_path: Path) -> None:
+    """With a gate that lets anything pass: whether the machine is calm is not the question here."""
+    told: list[str] = []
+    workload = parse_workload(
+        {
+            "rate": "30K",
+            "duration": "1s",
+            "warm_up": "1s",
+            "repeats": 1,
+            "gate": {"disturbance": 1000},
+            "payload": "weblog",
+        },
+        name="search",
+    )
+    spec = parse_target({"kind": "null", "limit": "37K"}, name="limited")
+    results = run_workload(
+        workload, spec, out=tmp_path, is_search=True, tell_trial=lambda trial: told.append(str(trial))
+    )
+    (line,) = results.repeats
+    assert line.metrics["max_rate_per_s"] == pytest.approx(37_000, rel=0.03)
+    assert [each["kind"] for each in results.others] == ["trial"] * len(told)
+
+
+def test_ctrl_c_leaves_what_was_known(tmp_path: Path) -> None:
+    workload = tmp_path / "long.yaml"
+    workload.write_text(json.dumps({**SHORT, "duration": "60s"}))
+    out = tmp_path / "out"
+    with command("", "lab", "run", str(workload), "--out", str(out)) as process:
+        try:
+            while not any(b'"second"' in file.read_bytes() for file in out.glob("*/results.jsonl")):
+                assert process.poll() is None, process.communicate()
+            process.send_signal(signal.SIGINT)
+            _, complaint = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert b"Traceback" not in complaint
+    (file,) = out.glob("*/results.jsonl")
+    assert json.loads(file.read_text().splitlines()[-1]) == {"kind": "end", "partial": "stopped before its time"}
+
+
+def _arguments(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
+
+
+@contextmanager
+def _busy() -> Iterator[int]:
+    """A neighbour that is none of the run's: its parent has left it."""
+    starter = (
+        "import subprocess, sys\n"
+        "made = subprocess.Popen([sys.executable, '-c', 'while True: pass'], start_new_session=True,\n"
+        "    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        "print(made.pid)"
+    )
+    pid = int(subprocess.run([sys.executable, "-c", starter], capture_output=True, check=True, text=True).stdout)
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,129 @@
+"""What seconds come to: throughputs of the measured ones, latencies of all that was answered from there on."""
+
+import numpy as np
+import pytest
+
+from headrace.lab.consumed import Consumed, ConsumedTimeline
+from headrace.lab.course import Course, buckets_us
+from headrace.lab.gate import Thresholds
+from headrace.lab.readings.company import CpuUse
+from headrace.lab.results import PASSED, Bottleneck, buckets_quantile_us
+from headrace.lab.schedule import SECOND_NS
+from headrace.lab.timeline import Second, Timeline
+
+MS = 1_000_000
+
+
+def row(count: int, *, late_ms: int = 1, latency_ms: int = 30) -> Second:
+    timeline = Timeline()
+    planned = np.full(count, 5)
+    timeline.planned(0, count)
+    timeline.sent(planned, planned + late_ms * MS, 100 * count)
+    timeline.acknowledged(planned, planned + late_ms * MS, planned + latency_ms * MS)
+    timeline.fold()
+    made = timeline.pop(0)
+    made.merge(timeline.pop(latency_ms // 1000) if latency_ms >= 1000 else Second())
+    return made
+
+
+def got(count: int, *, age_ms: int = 40) -> Consumed:
+    timeline = ConsumedTimeline()
+    now_ns = 10_000 * SECOND_NS
+    stamps = np.full(count, now_ns // MS - age_ms)
+    timeline.add(stamps, 100 * count, now_utc_ns=now_ns, start_utc_ns=now_ns)
+    ((_, made),) = timeline.take_all()
+    return made
+
+
+def course(**changes: bool) -> Course:
+    return Course(
+        **{"cell": {"acks": 1}, "repeat": 2, "warm_up_s": 2, "has_plan": True, "has_consumers": True, **changes}
+    )
+
+
+def run(made: Course, seconds: int = 6) -> Course:
+    for second in range(seconds):
+        made.add_sent(second, row(10_000 if second < 2 else 1_000))
+        made.add_consumed(second, got(500))
+        made.add_cpu(second, CpuUse(elapsed_s=1.0, brokers_s=0.8, clients_s=0.4))
+    return made
+
+
+def test_the_warm_up_counts_for_nothing() -> None:
+    line = run(course()).repeat_line(sending_s=6.0)
+    assert line.metrics["rate_per_s"] == 1_000
+    assert line.metrics["mb_per_s"] == pytest.approx(100_000 / 2**20, abs=1e-3)
+    assert line.metrics["consumed_per_s"] == 500
+    assert line.metrics["broker_cpu_percent"] == 80
+    assert line.metrics["client_cpu_percent"] == 40
+    assert sum(count for _, count in line.histograms["planned_latency"]) == 4_000
+    assert line.metrics["planned_latency_p99_ms"] == pytest.approx(30, rel=0.01)
+    assert line.metrics["send_latency_p50_ms"] == pytest.approx(29, rel=0.01)
+    assert line.metrics["lateness_p99_ms"] == pytest.approx(1, rel=0.01)
+    assert line.metrics["end_to_end_p999_ms"] == pytest.approx(40, rel=0.01)
+    assert (line.cell, line.repeat, line.partial) == ({"acks": 1}, 2, None)
+
+
+def test_what_is_answered_after_the_end_is_in_the_latencies_and_in_no_rate() -> None:
+    made = run(course())
+    made.add_sent(6, row(100, latency_ms=2_000))
+    line = made.repeat_line(sending_s=6.0)
+    assert line.metrics["rate_per_s"] == 1_000
+    assert sum(count for _, count in line.histograms["planned_latency"]) == 4_100
+    assert line.metrics["planned_latency_p999_ms"] == pytest.approx(2_000, rel=0.01)
+
+
+def test_without_a_plan_there_is_no_lateness() -> None:
+    line = run(course(has_plan=False)).repeat_line(sending_s=6.0)
+    assert set(line.histograms) == {"send_latency", "end_to_end"}
+    assert "lateness_p99_ms" not in line.metrics
+
+
+def test_a_backlog_is_measured_by_the_time_that_it_took() -> None:
+    made = run(course(consumes_after=True))
+    line = made.repeat_line(sending_s=6.0, consuming_s=2.0)
+    assert line.metrics["consumed_per_s"] == 1_500
+    assert "consumed_per_s" not in made.repeat_line(sending_s=6.0, consuming_s=None).metrics
+
+
+def test_steady_is_of_the_measured_seconds() -> None:
+    assert run(course(), seconds=6).repeat_line(sending_s=6.0).steady.is_steady is None  # type: ignore[union-attr]
+    steady = run(course(), seconds=32).repeat_line(sending_s=32.0).steady
+    assert steady is not None
+    assert steady.is_steady is True
+    nothing = course().repeat_line(sending_s=30.0).steady
+    assert nothing is not None
+    assert (nothing.is_steady, nothing.variation) == (False, None)
+
+
+def test_the_gate_has_its_say() -> None:
+    made = run(course())
+    assert set(made.repeat_line(sending_s=6.0, stall_share=0.0).gate.values()) == {PASSED}
+    assert "held off" in made.repeat_line(sending_s=6.0, stall_share=0.5).gate["rate_per_s"]
+    assert "late" in made.repeat_line(sending_s=6.0, thresholds=Thresholds(lateness=0.01)).gate["end_to_end_p50_ms"]
+
+
+def test_a_repeat_that_was_cut_short_at_once_has_no_metrics_and_is_no_error() -> None:
+    line = course().repeat_line(sending_s=0.0, partial="killed", bottleneck=Bottleneck(verdict="none"))
+    assert (line.metrics, line.histograms, line.partial) == ({}, {}, "killed")
+
+
+def test_seconds_are_told_once_and_in_order() -> None:
+    made = run(course())
+    made.start_utc_ns = 1_700_000_000 * SECOND_NS
+    first, second = made.lines(2)
+    assert (first.at, second.at) == ("2023-11-14T22:13:20.000+00:00", "2023-11-14T22:13:21.000+00:00")
+    assert (first.planned, first.sent, first.acknowledged, first.bytes, first.consumed) == (
+        (10_000, 10_000, 10_000, 1_000_000, 500)
+    )
+    assert first.lateness_ms == pytest.approx(1, rel=0.01)
+    assert (first.more["is_warm_up"], first.more["broker_cpu_percent"]) == (True, 80)
+    rest = list(made.lines())
+    assert [line.more["second"] for line in rest] == [2, 3, 4, 5]
+    assert rest[0].more["is_warm_up"] is False
+    assert list(made.lines()) == []
+
+
+def test_buckets_say_what_the_histogram_says() -> None:
+    histogram = row(1000, latency_ms=7).latency_planned
+    assert buckets_quantile_us(buckets_us(histogram), 0.5) == pytest.approx(7000, rel=0.01)
