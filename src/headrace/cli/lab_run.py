@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.lab.running import Moment
     from headrace.lab.workload import Workload
 
-_PACKAGES: Final = ("numpy", "pyarrow", "scipy", "yaml")
+PACKAGES: Final = ("numpy", "pyarrow", "scipy", "yaml")
 
 
 def run(
@@ -51,7 +51,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a workload on a target: every cell of its sweep, as often as it says, and all of it in one file."""
-    for package in _PACKAGES:
+    for package in PACKAGES:
         require(package, extra="lab")
     from headrace.lab.documents import parse_assignment
     from headrace.lab.running import run_workload
@@ -65,7 +65,7 @@ def run(
     asked = read_workload(workload, changes)
     spec = find_target(target)
     with StopRequest() as stop:
-        with _watching(asked) as watch:
+        with watching(asked) as watch:
             results = run_workload(
                 asked,
                 spec,
@@ -86,7 +86,7 @@ def run(
 
 
 @contextmanager
-def _watching(workload: "Workload") -> Iterator[Callable[["Moment"], None]]:
+def watching(workload: "Workload") -> Iterator[Callable[["Moment"], None]]:
     from headrace.lab.results import cell_text
     from headrace.lab.sent import quantiles_ms
 
@@ -115,7 +115,7 @@ def _watching(workload: "Workload") -> Iterator[Callable[["Moment"], None]]:
 
 def targets(as_json: AsJson = False) -> None:
     """What workloads can be run on: what is here, and how to get the rest."""
-    for package in _PACKAGES:
+    for package in PACKAGES:
         require(package, extra="lab")
     from dataclasses import asdict
 
