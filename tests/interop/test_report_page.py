@@ -66,6 +66,16 @@ def sweep(directory: Path) -> Results:
     return read_results(write(directory, [scenario(name), *lines, EndLine(partial="the broker died after 5 s")]))
 
 
+def published(directory: Path) -> Results:
+    """Of a preset: findings, and what a paper states beside what was measured."""
+    cells = [{"acks": acks, "batch_size": size} for acks in ("0", "1", "all") for size in ("16KiB", "64KiB")]
+    lines = [
+        repeat({"rate_per_s": 250e3 + 1000 * number, "mb_per_s": 50.0}, cell=cell, number=number)
+        for number, cell in itertools.product(range(3), cells)
+    ]
+    return read_results(write(directory, [scenario("s0-fig7", workload={"rate": "1000K"}), *lines, EndLine()]))
+
+
 def single(directory: Path) -> Results:
     one = repeat(
         {"rate_per_s": 99_871.5, "planned_latency_p50_ms": 2.5}, histograms={"planned_latency": latencies(2.0)}
@@ -79,7 +89,7 @@ def single(directory: Path) -> Results:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Results]]:
     made = tmp_path_factory.mktemp("runs")
     several, one = sweep(made / "sweep"), single(made / "single")
-    return {"sweep": [several], "single": [one], "both": [several, one]}
+    return {"sweep": [several], "single": [one], "both": [several, one], "published": [published(made / "published")]}
 
 
 def show(browser: Any, page: Path, *, width_px: int, scheme: str) -> None:
@@ -99,7 +109,7 @@ def values_of(browser: Any, selector: str, *names: str) -> list[tuple[str, ...]]
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width_px", [DESK_PX, PHONE_PX])
-@pytest.mark.parametrize("of", ["sweep", "single", "both"])
+@pytest.mark.parametrize("of", ["sweep", "single", "both", "published"])
 def test_a_page_fits_is_drawn_and_has_no_errors(
     browser: Any, runs: dict[str, list[Results]], tmp_path: Path, of: str, width_px: int, scheme: str
 ) -> None:

@@ -103,14 +103,14 @@ PUBLISHED: Final[tuple[Published, ...]] = (
     ),
     Published(
         preset="s0-fig7", metric="rate_per_s", value=420 * _K, is_level=True, source=_FIG7_PEAK,
-        text="420 K: short peaks of 64 KiB with acks 1 and all",
+        text="420 K: peaks of 64 KiB, acks 1 and all",
     ),
     Published(
         preset="s0-fig7", metric="mb_per_s", value=80, is_level=True, source=_FIG8, text="80 MB/s: the highest peaks",
     ),
     Published(
         preset="s0-fig10", metric="rate_per_s", value=420 * _K, is_level=True, source=_FIG10_REMOTE,
-        text="420 K: steady, one or both senders remote",
+        text="420 K: steady, one sender or both remote",
     ),
     Published(
         preset="s0-fig10", metric="rate_per_s", value=460 * _K, is_level=True, source=_FIG10_LOCAL,

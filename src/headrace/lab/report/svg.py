@@ -29,6 +29,8 @@ _BOX: Final = 1000  # Of the stretched box, each way.
 _MIDDLE_CHARACTERS_MAX: Final = 5
 _PHONE_PLOT_PX: Final = 270
 _CHARACTER_PX: Final = 6.8
+_PHONE_BARS_PX: Final = 300
+_BOLD_CHARACTER_PX: Final = 7.2
 
 _ROW_PX: Final = 40
 _BAR_PX: Final = 11
@@ -238,11 +240,17 @@ def _notes(chart: BarChart) -> str:
 
 
 def _level_down(level: Level, scale: Scale, row: int, levels_px: int) -> Iterator[str]:
-    """Texts on rows of their own, and on the side where there is room."""
+    """Texts on rows of their own, beside their lines where a phone has room for that."""
     share = scale.share_of(level.value)
-    x, text_y = _percent(share), row * _LEVEL_PX - levels_px + 12
-    anchor, dx = ("end", -5) if share > 0.5 else ("start", 5)
-    yield f'<line class="level" x1="{x}" x2="{x}" y1="{text_y - 10}" y2="100%" data-level="{level.value!r}"/>'
+    line_x, text_y = _percent(share), row * _LEVEL_PX - levels_px + 12
+    text_px = len(level.text) * _BOLD_CHARACTER_PX
+    if text_px <= (1 - share) * _PHONE_BARS_PX:
+        x, anchor, dx = line_x, "start", 5
+    elif text_px <= share * _PHONE_BARS_PX:
+        x, anchor, dx = line_x, "end", -5
+    else:
+        x, anchor, dx = "0", "start", 0
+    yield f'<line class="level" x1="{line_x}" x2="{line_x}" y1="{text_y - 10}" y2="100%" data-level="{level.value!r}"/>'
     yield f'<text class="level-text" x="{x}" y="{text_y}" dx="{dx}" text-anchor="{anchor}">{escape(level.text)}</text>'
 
 
