@@ -1,19 +1,23 @@
 """One repeat of one cell on a target that runs: topic, consumers, senders, faults, and the end of all of them."""
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 from headrace.errors import HeadraceError
+from headrace.lab.client_statistics import INTERVAL_SETTING
 from headrace.lab.consumers import Consumers
 from headrace.lab.course import Course
 from headrace.lab.gate import Thresholds
 from headrace.lab.host.stalls import measure_stalls
 from headrace.lab.readings.company import Company
-from headrace.lab.results import RepeatLine, SecondLine
+from headrace.lab.readings.sampler import BROKER, CLIENT, Sampler
+from headrace.lab.results import Bottleneck, RepeatLine, SecondLine
 from headrace.lab.schedule import SECOND_NS
 from headrace.lab.senders import Senders
+from headrace.lab.sent import Sent
 from headrace.lab.targets.harming import Harm
 from headrace.lab.targets.running import Target
 from headrace.lab.timeline import Second
@@ -22,6 +26,7 @@ from headrace.lab.workload import UNPACED, Cell
 
 STOPPED: Final = "stopped before its time"
 _STALLS_S: Final = 0.3
+_CONSUMER: Final = "consumer"  # What the readings call them.
 
 Watch = Callable[[int, Second], None]
 Told = Callable[[SecondLine], None]
@@ -38,8 +43,10 @@ def run_repeat(
     watch: Watch = lambda second, row: None,
     is_stopped: Callable[[], bool] = lambda: False,
     timeout_s: float = 10.0,
+    readings: Path | None = None,
 ) -> RepeatLine:
-    """`tell` gets every second, in order; `watch` is shown each as soon as it is over."""
+    """`tell` gets every second, in order; `watch` is shown each as soon as it is over. `readings` is the file that
+    what was read meanwhile goes to; without one nothing is read, and there is no verdict on what held it up."""
     load = cell.load
     stall_share = measure_stalls(duration_s=_STALLS_S).share  # Before anything of ours runs.
     if target.keeps_messages:
@@ -53,7 +60,7 @@ def run_repeat(
         )
     try:
         running = _Repeat(cell, repeat, target, topic=topic, tell=tell, watch=watch, is_stopped=is_stopped)
-        return running.run(stall_share=stall_share, thresholds=thresholds, timeout_s=timeout_s)
+        return running.run(stall_share=stall_share, thresholds=thresholds, timeout_s=timeout_s, readings=readings)
     finally:
         # Where the brokers are gone, so is the topic.
         if target.keeps_messages and target.trouble() is None:
@@ -92,7 +99,7 @@ class _Repeat:
             consumes_after=self._is_after,
         )
 
-    def run(self, *, stall_share: float, thresholds: Thresholds, timeout_s: float) -> RepeatLine:
+    def run(self, *, stall_share: float, thresholds: Thresholds, timeout_s: float, readings: Path | None) -> RepeatLine:
         load = self._load
         scenario = load.scenario(topic=self._topic, seed=load.seed + self._repeat)
         groups = [f"{self._topic}-group{number}" for number in range(load.groups)]
@@ -104,19 +111,24 @@ class _Repeat:
                 members=load.consumers,
                 stagger_s=load.consumer_stagger,
             ) as consumers,
-            Senders(scenario, {**self._target.settings, **load.client}, timeout_s=timeout_s) as senders,
+            _sampling(self._target, readings) as sampler,
+            Senders(scenario, self._sender_settings(is_read=sampler is not None), timeout_s=timeout_s) as senders,
             Harm(self._target, load.faults) as harm,
         ):
             if self._has_groups and not self._is_after:
                 consumers.join(is_stopped=self._is_stopped)
             senders.connect()
             company = Company(brokers=lambda: self._target.pids, clients=lambda: [*senders.pids, *consumers.pids])
+            if sampler is not None:
+                sampler.start({CLIENT: senders.pids, BROKER: self._target.pids, _CONSUMER: consumers.pids})
             senders.start()
             self._course.start_utc_ns = senders.start_utc_ns
             harm.start(senders.start_utc_ns)
             if not self._is_after:
                 consumers.start(senders.start_utc_ns)
-            self._send(senders, consumers, company)
+            sent = Sent(scenario, target=self._target.name)
+            self._send(senders, consumers, company, sent, sampler)
+            bottleneck = _conclude(sampler, sent) if self._partial is None else None
             if self._has_groups and self._partial is None:
                 self._consume(senders.start_utc_ns, consumers, company)
             consumers.stop()
@@ -129,12 +141,22 @@ class _Repeat:
             consuming_s=_seconds_between(consumers.first_ns, consumers.last_ns),
             stall_share=stall_share,
             thresholds=thresholds,
+            bottleneck=bottleneck,
             partial=self._partial,
         )
 
-    def _send(self, senders: Senders, consumers: Consumers, company: Company) -> None:
+    def _sender_settings(self, *, is_read: bool) -> dict[str, str]:
+        told = INTERVAL_SETTING if is_read and self._load.engine == "librdkafka" else {}
+        return {**told, **self._target.settings, **self._load.client}
+
+    def _send(
+        self, senders: Senders, consumers: Consumers, company: Company, sent: Sent, sampler: Sampler | None
+    ) -> None:
         for second, row in senders.rows():
             self._course.add_sent(second, row)
+            sent.add(row)
+            if sampler is not None:
+                sampler.note_clients(senders.pop_client_statistics())
             self._course.add_cpu(second, company.look())
             consumers.listen()
             told = consumers.told_seconds if self._has_groups and not self._is_after else second + 1
@@ -147,6 +169,9 @@ class _Repeat:
             if self._partial is None and (why := self._reason_to_stop()) is not None:
                 self._partial = why
                 senders.stop()
+        if sampler is not None:
+            sampler.stop()
+        sent.end(senders.outcome, start_utc_ns=senders.start_utc_ns)
 
     def _reason_to_stop(self) -> str | None:
         if (trouble := self._target.trouble()) is not None:
@@ -175,6 +200,23 @@ class _Repeat:
         if troubles:
             told = "; ".join(troubles)
             self._partial = told if self._partial is None else f"{self._partial}; {told}"
+
+
+@contextmanager
+def _sampling(target: Target, readings: Path | None) -> Iterator[Sampler | None]:
+    if readings is None:
+        yield None
+        return
+    with readings.open("w", encoding="utf-8") as into, Sampler(metrics=target.metrics, into=into) as sampler:
+        yield sampler
+
+
+def _conclude(sampler: Sampler | None, sent: Sent) -> Bottleneck | None:
+    """None where nothing was read: a repeat that was over at once."""
+    if sampler is None or not sampler.readings:
+        return None
+    found = sampler.conclude(sent)
+    return Bottleneck(verdict=found.verdict.value, evidence=list(found.evidence))
 
 
 def _seconds_between(first_ns: int | None, last_ns: int | None) -> float | None:

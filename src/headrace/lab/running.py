@@ -159,7 +159,8 @@ class _Runner:
         self._is_stopped = is_stopped
 
     def measure(self) -> RepeatLine:
-        return self._run(self._cell, self._topic, self._writer.write)
+        readings = self._writer.directory / f"readings-{self._number}.jsonl" if self._cell.load.readings else None
+        return self._run(self._cell, self._topic, self._writer.write, readings)
 
     def search(self, tell_trial: Callable[[Trial], None]) -> RepeatLine:
         """The repeat at the highest rate that was held, with that rate among its metrics. Its seconds are not kept."""
@@ -184,7 +185,9 @@ class _Runner:
         gate = {"max_rate_per_s": best.gate.get("rate_per_s", PASSED), **best.gate}
         return replace(best, metrics={"max_rate_per_s": found_per_s, **best.metrics}, gate=gate)
 
-    def _run(self, cell: Cell, topic: str, tell: Callable[[SecondLine], None]) -> RepeatLine:
+    def _run(
+        self, cell: Cell, topic: str, tell: Callable[[SecondLine], None], readings: Path | None = None
+    ) -> RepeatLine:
         return run_repeat(
             cell,
             self._repeat,
@@ -194,6 +197,7 @@ class _Runner:
             thresholds=self._workload.gate,
             watch=self._watch_second,
             is_stopped=self._is_stopped,
+            readings=readings,
         )
 
     def _watch_second(self, second: int, row: Second) -> None:

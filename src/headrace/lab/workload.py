@@ -135,6 +135,7 @@ KEYS: Final[Mapping[str, Parse]] = {
     "warm_up": optional(_time),
     "repeats": whole(least=1),
     "interleave": yes_or_no,
+    "readings": yes_or_no,
     "gate": _gate,
     "faults": _faults,
     "sweep": _sweep,
@@ -182,6 +183,7 @@ class Load:
     consumer_stagger: float = 0.0
     consumer_client: Mapping[str, str] = field(default_factory=dict)
     warm_up: float | None = None
+    readings: bool = True
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
@@ -349,5 +351,5 @@ def _check_swept(key: str, given: Mapping[str, Any]) -> None:
         check_keys([key], [name for name in KEYS if name not in _UNSWEPT])
     except ConfigError as error:
         raise ConfigError(f"sweep: {error}") from error
-    if key in given:
+    if given.get(key) is not None:
         raise ConfigError(f"sweep: {key} has a value of its own, too; leave out one of the two")

@@ -16,6 +16,7 @@ from headrace.lab.readings.machine import MachineCpu, cores
 from headrace.lab.readings.process_tree import Process, everyone, tree
 
 _KERNEL: Final = "kthreadd"
+_INIT: Final = 1  # Which children fall to whose parent ended.
 
 
 class Snapshot(NamedTuple):
@@ -86,12 +87,9 @@ def compare(
             for snapshot in (before, after)
         ]
         used[side] = max(0.0, sums[1] - sums[0])
-    others = [
-        (each.cpu_s - (old.cpu_s if (old := before.processes.get(each.pid)) is not None else 0.0), each)
-        for each in after.processes.values()
-        if each.pid not in sides
-    ]
-    busiest_s, busiest = max(others, key=lambda pair: pair[0], default=(0.0, None))
+    since_s = _each_since(before, after)
+    others = [each for each in after.processes.values() if each.pid not in sides]
+    busiest = max(others, key=lambda each: since_s[each.pid], default=None)
     return CpuUse(
         elapsed_s=after.mono_s - before.mono_s,
         brokers_s=used["brokers"],
@@ -99,8 +97,22 @@ def compare(
         others_s=used["others"],
         steal_s=max(0.0, after.steal_s - before.steal_s),
         busiest=None if busiest is None else f"{busiest.name} (process {busiest.pid})",
-        busiest_s=max(0.0, busiest_s),
+        busiest_s=0.0 if busiest is None else max(0.0, since_s[busiest.pid]),
     )
+
+
+def _each_since(before: Snapshot, after: Snapshot) -> dict[int, float]:
+    """Of each process that is there. What one that ended had used before is not its parent's doing."""
+    found = {
+        each.pid: each.cpu_s - (old.cpu_s if (old := before.processes.get(each.pid)) is not None else 0.0)
+        for each in after.processes.values()
+    }
+    for pid, gone in before.processes.items():
+        if pid not in after.processes:
+            heir = gone.parent if gone.parent in found else _INIT
+            if heir in found:
+                found[heir] -= gone.cpu_s
+    return found
 
 
 class Company:

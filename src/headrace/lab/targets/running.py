@@ -6,7 +6,6 @@
 Whatever happens inside, nothing that was started is left, and nothing that it kept.
 """
 
-import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,7 +17,7 @@ from headrace import __version__
 from headrace.errors import HeadraceError
 from headrace.lab.errors import LabError
 from headrace.lab.null_sink import NullSink
-from headrace.lab.readings.listening import process_listening_on
+from headrace.lab.readings.sockets import listeners
 from headrace.lab.targets.apache_cluster import ApacheCluster
 from headrace.lab.targets.apache_kafka import BROKER_JVM_OPTIONS, KAFKA_VERSION, java_command
 from headrace.lab.targets.member import Member
@@ -42,6 +41,7 @@ class Target:
     settings: Mapping[str, str] = field(repr=False)  # librdkafka's.
     members: Sequence[Member]
     versions: Mapping[str, str] = field(default_factory=dict)
+    metrics: Sequence[str] = ()  # URLs where brokers tell what they count, for Prometheus.
 
     @property
     def name(self) -> str:
@@ -95,13 +95,14 @@ def running(spec: TargetSpec, *, partitions: int = 1, is_cuttable: bool = False)
 
 def _node(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool) -> Target:
     data = stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-lab-"))
-    port = lasting_ports(1)[0]
+    port, http_port = lasting_ports(2)
+    properties = {"http.listen": f"127.0.0.1:{http_port}", **spec.properties}
     proxy = _proxy(stack, ("127.0.0.1", port)) if is_cuttable else None
     node = stack.enter_context(
         NodeProcess(
             Path(data),
             listen=f"127.0.0.1:{port}",
-            settings=spec.properties,
+            settings=properties,
             advertise=None if proxy is None else proxy.address,
         )
     )
@@ -112,6 +113,7 @@ def _node(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool
         settings={**spec.client, _BOOTSTRAP: address},
         members=[Member(node_id, name="node", process=node, proxy=proxy)],
         versions={"headrace (node)": __version__},
+        metrics=[f"http://{properties['http.listen']}/metrics"],
     )
 
 
@@ -154,7 +156,7 @@ def _cluster(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: b
         spec=spec,
         settings=settings,
         members=[
-            Member(node_id, pid=process_listening_on(address.port) if _is_here(address.host) else None)
+            Member(node_id, pid=next(iter(listeners(address.host, address.port)), None))
             for node_id, address in sorted(brokers.items())
         ],
     )
@@ -181,12 +183,3 @@ def _proxy(stack: ExitStack, behind: tuple[str, int]) -> Proxy:
 def _broker_ids(bootstrap: str) -> list[int]:
     with Cluster(client_settings(bootstrap)) as cluster:
         return sorted(cluster.refresh().brokers)
-
-
-def _is_here(host: str) -> bool:
-    """Whether a name is of this machine: only then is there a process to be found."""
-    try:
-        found = {place[4][0] for place in socket.getaddrinfo(host, None)}
-    except OSError:
-        return False
-    return any(str(address).startswith("127.") or address == "::1" for address in found)

@@ -3,7 +3,6 @@
 import pytest
 
 from headrace.lab.readings.company import CpuUse, Snapshot, compare
-from headrace.lab.readings.listening import parse_listening
 from headrace.lab.readings.process_tree import Process
 
 OWN, BROKER, CLIENT, HELPER, STRANGER = 10, 20, 30, 31, 40
@@ -47,6 +46,9 @@ def test_the_time_of_a_child_that_ended_is_not_counted_twice() -> None:
     before = snapshot(0, init=0, own=0, stranger=1, child=100)
     after = snapshot(1, init=0, own=0, stranger=101.5)  # It has waited for the child, whose time is its own now.
     assert between(before, after).others_s == pytest.approx(0.5)
+    assert between(before, after).busiest_s == pytest.approx(0.5)
+    inherited = between(before, snapshot(1, init=101.25, own=0))
+    assert (inherited.busiest, inherited.busiest_s) == ("init (process 1)", 0.25)
 
 
 def test_one_that_vanished_with_its_time_is_no_negative_use() -> None:
@@ -58,14 +60,3 @@ def test_uses_add_up() -> None:
     other = CpuUse(elapsed_s=2, clients_s=1, others_s=0.9, busiest="b", busiest_s=0.9)
     assert one.plus(other) == CpuUse(elapsed_s=3, brokers_s=1, clients_s=1, others_s=1.0, busiest="b", busiest_s=0.9)
     assert CpuUse().disturbance(stall_share=None).others_share is None
-
-
-def test_who_listens_by_the_kernels_table() -> None:
-    table = (
-        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-        "   0: 0100007F:2384 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1\n"
-        "   1: 0100007F:2384 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 4712 1\n"
-        "   2: 0100007F:2385 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4713 1\n"
-    )
-    assert parse_listening(table, 0x2384) == {4711}
-    assert parse_listening(table, 1) == set()
