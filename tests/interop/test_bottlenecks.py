@@ -15,6 +15,7 @@ import pytest
 from headrace.lab.bottleneck import Finding, Verdict
 from headrace.lab.destination import Destination, create_topic
 from headrace.lab.engines import Terms
+from headrace.lab.readings.brokers import local_brokers
 from headrace.lab.readings.sampler import BROKER, CLIENT, Sampler
 from headrace.lab.scenario import Payload, Scenario
 from headrace.lab.sending import send
@@ -23,6 +24,7 @@ from headrace.testing.node_process import NodeProcess
 from headrace.testing.ports import lasting_ports
 from tests.clients.command_line import Headrace
 from tests.interop.plants import CappedLink, HeldOff, NoThrottle, SlowSource, throttled_device
+from tests.oracle.kafka import ApacheKafka, run_tool
 from tests.oracle.toolbox import ToolMissing
 from tests.proofs.tracing import Tracer, helper_pid
 
@@ -176,6 +178,44 @@ def test_a_late_generator(tmp_path: Path) -> None:
         found = judge(target, lambda roles: source, payload=Payload(file=str(fifo), in_ram=False))
     assert found.verdict is Verdict.GENERATOR, found
     assert "reading or generating messages took" in said(found)
+
+
+# --- A broker that tells nothing of itself -----------------------------------------------------------------------
+
+
+def at_apache(apache: ApacheKafka, **settings: str) -> Destination:
+    where = {"bootstrap.servers": apache.bootstrap, **settings}
+    create_topic(where, settings["client.id"], partitions=1)
+    return Destination("apache", where, local_brokers(apache.bootstrap))
+
+
+def test_a_slow_broker_of_apaches(apache: ApacheKafka) -> None:
+    target = at_apache(apache, **{"client.id": "slow"})
+    assert target.pids == (apache.pid,)
+    with ExitStack() as plants:
+        found = judge(
+            target,
+            lambda roles: plants.enter_context(HeldOff(roles[BROKER], run_s=0.01, stop_s=0.49)),
+            topic="slow",
+            terms=ONE_BY_ONE,
+        )
+    assert found.verdict is Verdict.BROKER_CPU, found
+
+
+@pytest.mark.parametrize("engine", ["librdkafka", "columnar"])
+def test_a_quota(engine: str, apache: ApacheKafka) -> None:
+    client = f"held-back-{engine}"
+    run_tool(
+        "kafka.admin.ConfigCommand",
+        *("--bootstrap-server", apache.bootstrap, "--alter", "--entity-type", "clients", "--entity-name", client),
+        *("--add-config", "producer_byte_rate=20000"),
+    )
+    found = judge(at_apache(apache, **{"client.id": client}), topic=client, engine=engine)
+    assert found.verdict is Verdict.QUOTA, found
+    assert "for a quota's sake" in said(found)
+
+
+# --- As a command ------------------------------------------------------------------------------------------------
 
 
 def test_the_command_writes_readings_and_says_what_it_found(tmp_path: Path) -> None:

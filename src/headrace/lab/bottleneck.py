@@ -4,7 +4,8 @@ Messages go from the generator through the client, the network and the broker to
 link has no idle time; what lies before it waits for it, what lies behind it has too little to do. So two questions:
 
 1. Where do messages wait that are behind the plan? Before the client took them: then generator or client are to blame,
-   and nothing behind them. With a client that has no room, or sent and not answered: then what lies behind.
+   and nothing behind them. With a client that has no room, or sent and not answered: then what lies behind, and the
+   client itself, which may be too slow to send what it took.
 2. Which of those had no idle time? A thread has none that runs, waits for a CPU or is stopped all the time: a broker
    that is kept from its CPU uses little of it, and is no less slow for that.
 
@@ -94,7 +95,8 @@ class Summary:
     link_share: float | None = None
     disk: str = ""
     disk_busy_share: float | None = None
-    machine_busy_share: float | None = None
+    machine_busy_share: float | None = None  # Of all cores.
+    others_share: float | None = None  # What of it was neither the sender's nor the broker's.
     steal_share: float | None = None
 
 
@@ -111,7 +113,7 @@ class Place(Enum):
 
     NOWHERE = auto()
     UNSENT = auto()  # Before the client took them, and it would have.
-    NO_ROOM = auto()  # Before the client took them, for it was full of those that were not answered.
+    NO_ROOM = auto()  # Before the client took them, for it was full of those that were not sent or not answered.
     UNANSWERED = auto()
 
 
@@ -119,7 +121,7 @@ def find_bottleneck(summary: Summary) -> Finding:
     place = find_place(summary)
     if place is Place.NOWHERE:
         return Finding(Verdict.NONE, (_progress(summary), *_busiest(summary)))
-    verdict = _before_sending(summary) if place is Place.UNSENT else _after_sending(summary, place)
+    verdict = _before_sending(summary) if place is Place.UNSENT else _after_taking(summary, place)
     evidence = (_progress(summary), _place_sentence(summary, place), *_sentences(summary, verdict))
     return Finding(verdict, tuple(one for one in evidence if one))
 
@@ -149,7 +151,7 @@ def _before_sending(summary: Summary) -> Verdict:
     return Verdict.GENERATOR if client is not None else Verdict.NONE
 
 
-def _after_sending(summary: Summary, place: Place) -> Verdict:
+def _after_taking(summary: Summary, place: Place) -> Verdict:
     if summary.throttled_share >= Threshold.THROTTLED.limit:
         return Verdict.QUOTA
     found = {verdict: share for verdict, share, threshold in _pressures(summary, place) if share >= threshold.limit}
@@ -157,6 +159,8 @@ def _after_sending(summary: Summary, place: Place) -> Verdict:
         return max(found, key=lambda verdict: found[verdict])
     if _leaves_unread(summary):
         return Verdict.BROKER_CPU
+    if summary.client is not None and summary.client.demand >= Threshold.NO_IDLE.limit:
+        return Verdict.CLIENT_CPU
     if _elsewhere_share(summary) >= Threshold.ELSEWHERE.limit:
         return Verdict.NETWORK
     return Verdict.NONE
@@ -178,6 +182,7 @@ def _pressures(summary: Summary, place: Place) -> Iterator[tuple[Verdict, float,
         yield Verdict.NETWORK, summary.underway_share, Threshold.UNDERWAY
     if summary.link_share is not None:
         yield Verdict.NETWORK, min(1.0, summary.link_share), Threshold.LINK
+    # A client that is full may be so because others are slow: it is asked last then.
     if summary.client is not None and place is Place.UNANSWERED:
         yield Verdict.CLIENT_CPU, summary.client.demand, Threshold.NO_IDLE
 
@@ -216,7 +221,7 @@ def _place_sentence(summary: Summary, place: Place) -> str:
         case Place.NO_ROOM:
             return (
                 f"in {summary.no_room_share:.0%} of its time the sender had messages to send and no room for them: "
-                "its buffer was full of messages that were not answered"
+                "its buffer was full of messages that were not answered, or not even on the wire"
             )
         case Place.UNSENT if summary.is_unpaced:
             return "the client had room for more all the time, and was not given more"
@@ -258,7 +263,9 @@ def _busiest(summary: Summary) -> Iterator[str]:
     if summary.machine_busy_share is not None:
         is_stolen = summary.steal_share is not None and summary.steal_share >= 0.01
         stolen = f"; its host took {summary.steal_share:.0%}" if is_stolen else ""
-        yield f"the machine's cores were busy {summary.machine_busy_share:.0%} of the time{stolen}"
+        is_shared = summary.others_share is not None and summary.others_share >= 0.01
+        others = f", {summary.others_share:.0%} with others' work" if is_shared else ""
+        yield f"the machine's cores were busy {summary.machine_busy_share:.0%} of the time{others}{stolen}"
 
 
 def _side_sentence(who: str, side: Side) -> str:

@@ -61,9 +61,10 @@ def test_a_sender_that_is_kept_from_its_cpu_is_late_with_its_messages_too() -> N
     assert verdict(LATE, client=STOPPED, making_share=0.6) is Verdict.CLIENT_CPU
 
 
-def test_a_client_without_room_is_not_what_others_wait_for() -> None:
+def test_a_client_without_room_is_asked_last() -> None:
     assert verdict(FULL, client=BUSY, broker=replace(BUSY, ran=0.91, waited=0.0)) is Verdict.BROKER_CPU
-    assert verdict(FULL, client=BUSY, in_broker_ms=None) is Verdict.NONE
+    assert verdict(FULL, client=BUSY) is Verdict.CLIENT_CPU  # Full of what it had no time to send.
+    assert verdict(FULL, in_broker_ms=None) is Verdict.NONE
 
 
 def test_a_broker_that_waits_for_followers_is_not_a_slow_network() -> None:
@@ -101,6 +102,11 @@ def test_places() -> None:
     assert find_place(LATE) is Place.UNSENT
     assert find_place(FULL) is Place.NO_ROOM
     assert find_place(UNANSWERED) is Place.UNANSWERED
+
+
+def test_whoever_else_had_the_cores_is_told() -> None:
+    told = evidence(LATE, machine_busy_share=0.95, others_share=0.6, steal_share=0.05)
+    assert "busy 95% of the time, 60% with others' work; its host took 5%" in told
 
 
 def test_every_threshold_says_why() -> None:

@@ -4,12 +4,12 @@ The kernel counts how long a thread ran and waited for a CPU, but neither how lo
 `kill -STOP` does) nor how long it waited for a disk, nor for how long bytes waited in a socket. A glance sees who does
 so now; the share of glances is the share of time. Glances at regular moments would see nothing of what is as regular.
 
-Here is what glances come to, `Glance.now` takes one.
+Here is what glances come to; `thread_states` and `Queues.now` look.
 """
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -20,19 +20,21 @@ STOPPED: Final = "T"  # A process that is traced has a 't' of its own: that is n
 ON_DISK: Final = "D"
 
 
-class Glance(NamedTuple):
-    states: Mapping[int, Mapping[int, str]]  # By process and thread.
+class Queues(NamedTuple):
+    """What waits in sockets."""
+
     client: sockets.Waiting
     broker: sockets.Waiting
 
     @classmethod
-    def now(cls, pids: Iterable[int], *, client_inodes: set[int], broker_inodes: set[int]) -> Self:
-        seen = sockets.now() if client_inodes or broker_inodes else []
-        return cls(
-            {pid: thread_states(pid) for pid in pids},
-            sockets.waiting(seen, client_inodes),
-            sockets.waiting(seen, broker_inodes),
-        )
+    def now(cls, *, client_inodes: set[int], broker_inodes: set[int]) -> Self:
+        found = sockets.now()
+        return cls(sockets.waiting(found, client_inodes), sockets.waiting(found, broker_inodes))
+
+
+class Glance(NamedTuple):
+    states: Mapping[int, Mapping[int, str]]  # By process and thread.
+    queues: Queues | None = None  # Not always looked at: the kernel goes through a table of all connections for it.
 
 
 def thread_states(pid: int) -> dict[int, str]:
@@ -70,12 +72,13 @@ def seen(glances: Sequence[Glance]) -> Seen:
             looks.update({pid, *threads})
             stopped[pid] += threads.get(pid) == STOPPED
             on_disk.update(thread for thread, state in threads.items() if state == ON_DISK)
-    count = len(glances) or 1
+    queues = [glance.queues for glance in glances if glance.queues is not None]
+    count = len(queues) or 1
     return Seen(
         stopped={pid: times / looks[pid] for pid, times in stopped.items()},
         on_disk={thread: times / looks[thread] for thread, times in on_disk.items()},
-        client_unsent_bytes=sum(one.client.unsent_bytes for one in glances) / count,
-        broker_unread_bytes=sum(one.broker.unread_bytes for one in glances) / count,
-        underway_share=sum(one.client.unsent_bytes > 0 and not one.broker.unread_bytes for one in glances) / count,
-        unread_share=sum(one.broker.unread_bytes > 0 for one in glances) / count,
+        client_unsent_bytes=sum(one.client.unsent_bytes for one in queues) / count,
+        broker_unread_bytes=sum(one.broker.unread_bytes for one in queues) / count,
+        underway_share=sum(one.client.unsent_bytes > 0 and not one.broker.unread_bytes for one in queues) / count,
+        unread_share=sum(one.broker.unread_bytes > 0 for one in queues) / count,
     )

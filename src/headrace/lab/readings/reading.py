@@ -85,6 +85,7 @@ class ProcessReading(NamedTuple):
 
 
 class MachineReading(NamedTuple):
+    cores: int
     busy_share: float  # Of all cores.
     steal_share: float
     load_1m: float
@@ -168,6 +169,7 @@ def _machine(before: Snapshot, after: Snapshot, seconds: float, cores: int) -> M
     if old.io_stalled_s is not None and new.io_stalled_s is not None:
         stalled = (new.io_stalled_s - old.io_stalled_s) / seconds
     return MachineReading(
+        cores=cores,
         busy_share=(new.cpu.busy_s - old.cpu.busy_s) / seconds / cores,
         steal_share=(new.cpu.steal_s - old.cpu.steal_s) / seconds / cores,
         load_1m=after.load_1m,

@@ -21,7 +21,7 @@ from typing import IO, Any, Final, Self
 from headrace.lab.bottleneck import Finding, find_bottleneck
 from headrace.lab.errors import LabError
 from headrace.lab.readings import machine, process_tree
-from headrace.lab.readings.glances import Glance
+from headrace.lab.readings.glances import Glance, Queues, thread_states
 from headrace.lab.readings.lines import Lines
 from headrace.lab.readings.machine import Machine
 from headrace.lab.readings.metrics_page import fetch, parse_page
@@ -35,6 +35,7 @@ INTERVAL_S: Final = 1.0
 # Between two, by chance: a duty cycle must not keep step with them. A share of a minute is then known to 1%, of five
 # seconds to 4%.
 _GLANCE_S: Final = (0.02, 0.06)
+_QUEUES_EVERY: Final = 6  # Of so many glances one looks at sockets, too: it takes milliseconds, the rest of it a tenth.
 CLIENT: Final = "client"
 BROKER: Final = "broker"
 
@@ -86,6 +87,7 @@ class Sampler:
         self._thread: threading.Thread | None = None
         self._inodes: dict[str, set[int]] = {CLIENT: set(), BROKER: set()}
         self._pids: list[int] = []
+        self._glances = 0
         self._chance = random.Random()  # No result depends on it.
         self.cores = machine.cores()
         self.readings: list[Reading] = []
@@ -160,9 +162,16 @@ class Sampler:
         while (left_s := due_s - time.monotonic()) > 0:
             if self._stopped.wait(min(left_s, self._chance.uniform(*_GLANCE_S))):
                 break
-            inodes = self._inodes
-            glances.append(Glance.now(self._pids, client_inodes=inodes[CLIENT], broker_inodes=inodes[BROKER]))
+            glances.append(self._glance())
         return glances
+
+    def _glance(self) -> Glance:
+        states = {pid: thread_states(pid) for pid in self._pids}
+        self._glances += 1
+        if self._glances % _QUEUES_EVERY:
+            return Glance(states)
+        inodes = self._inodes
+        return Glance(states, Queues.now(client_inodes=inodes[CLIENT], broker_inodes=inodes[BROKER]))
 
     def _snapshot(self) -> Snapshot:
         everyone = process_tree.everyone()

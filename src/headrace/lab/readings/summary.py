@@ -15,6 +15,8 @@ from headrace.lab.sent import Flow, Sent
 
 _PRODUCE = RequestClass("Produce", "client")
 _LOOPBACK = "lo"
+# A virtual machine that warms up compiles without end, beside its work: no request waits for that.
+_COMPILERS = ("C1 Compiler", "C2 Compiler")
 
 
 def summarise(sent: Sent, readings: Sequence[Reading]) -> Summary:
@@ -58,6 +60,7 @@ def summary_of(sent: Sent, readings: Sequence[Reading], *, links_bits_per_s: Map
         disk=disk,
         disk_busy_share=disk_busy,
         machine_busy_share=_mean(readings, [one.machine.busy_share for one in readings]),
+        others_share=_mean(readings, [_others_share(one) for one in readings]),
         steal_share=_mean(readings, [one.machine.steal_share for one in readings]),
     )
 
@@ -91,6 +94,8 @@ def side_of(readings: Sequence[Reading], role: str) -> Side | None:
                 continue
             stopped[process.pid] += process.stopped * one.seconds / seconds
             for thread in process.threads:
+                if thread.name.startswith(_COMPILERS):
+                    continue
                 which = process.pid, thread.thread
                 names[which] = thread.name
                 ran[which] += thread.ran * one.seconds / seconds
@@ -138,6 +143,11 @@ def _sync_share(readings: Iterable[Reading]) -> float | None:
                 seconds[url] += node.seconds
                 flushed[url] += node.sync_share * node.seconds
     return max((flushed[url] / seconds[url] for url in seconds), default=None)
+
+
+def _others_share(reading: Reading) -> float:
+    ours = sum(process.cpu_share for process in reading.processes) / reading.machine.cores
+    return max(0.0, reading.machine.busy_share - ours)
 
 
 def _busiest_link(readings: Sequence[Reading], links_bits_per_s: Mapping[str, int]) -> tuple[str, float | None]:

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from headrace.lab.readings.glances import Glance, parse_state, seen, thread_states
+from headrace.lab.readings.glances import Glance, Queues, parse_state, seen, thread_states
 from headrace.lab.readings.sockets import Waiting
 
 NOTHING = Waiting(0, 0)
@@ -14,10 +14,11 @@ NOTHING = Waiting(0, 0)
 def test_shares_are_of_the_glances_in_which_one_was_there() -> None:
     found = seen(
         [
-            Glance({1: {1: "T"}, 2: {2: "S", 3: "D"}}, Waiting(10, 0), NOTHING),
-            Glance({1: {1: "T"}, 2: {2: "S", 3: "D"}}, Waiting(10, 0), Waiting(0, 40)),
-            Glance({1: {1: "R"}, 2: {2: "S"}}, NOTHING, NOTHING),
-            Glance({1: {1: "S"}, 2: {2: "t"}}, NOTHING, NOTHING),
+            Glance({1: {1: "T"}, 2: {2: "S", 3: "D"}}, Queues(Waiting(10, 0), NOTHING)),
+            Glance({1: {1: "T"}, 2: {2: "S", 3: "D"}}, Queues(Waiting(10, 0), Waiting(0, 40))),
+            Glance({1: {1: "R"}, 2: {2: "S"}}),
+            Glance({1: {1: "S"}, 2: {2: "t"}}, Queues(NOTHING, NOTHING)),
+            Glance({}, Queues(NOTHING, NOTHING)),
         ]
     )
     assert found.stopped == {1: 0.5, 2: 0.0}  # One that is traced is not stopped.

@@ -9,7 +9,7 @@ from io import StringIO
 import pytest
 
 from headrace.lab.rates import ALPHA
-from headrace.lab.readings.glances import Glance
+from headrace.lab.readings.glances import Glance, Queues
 from headrace.lab.readings.lines import Lines
 from headrace.lab.readings.machine import Disk, Interface, Machine, MachineCpu
 from headrace.lab.readings.metrics_page import parse_page
@@ -54,8 +54,8 @@ def snapshot(at_s: float, *, times: int) -> Snapshot:
 
 def test_a_reading_is_what_happened_by_the_second() -> None:
     glances = [
-        Glance({7: {7: "T", 8: "D"}}, Waiting(5, 0), Waiting(0, 0)),
-        Glance({7: {7: "R", 8: "S"}}, Waiting(0, 0), Waiting(0, 0)),
+        Glance({7: {7: "T", 8: "D"}}, Queues(Waiting(5, 0), Waiting(0, 0))),
+        Glance({7: {7: "R", 8: "S"}}),
     ]
     found = read_between(snapshot(10.0, times=1), snapshot(12.0, times=3), glances, cores=4)
     assert found.seconds == 2.0

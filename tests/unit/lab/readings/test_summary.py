@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headrace.lab.bottleneck import Side
-from headrace.lab.readings.glances import Glance
+from headrace.lab.readings.glances import Glance, Queues
 from headrace.lab.readings.machine import Disk, Interface, Machine, MachineCpu
 from headrace.lab.readings.metrics_page import parse_page
 from headrace.lab.readings.node_counts import NodeCounts
@@ -50,10 +50,10 @@ def page(second: int) -> str:
 def snapshot(second: int, *, with_processes: bool = True) -> Snapshot:
     idle = Thread("main", second * 100_000_000, 0, 0)
     busy = Thread("rdk:broker1", second * 800_000_000, second * 100_000_000, 0)
-    node = Thread("loop", second * 50_000_000, 0, 0)
+    node, compiler = Thread("loop", second * 50_000_000, 0, 0), Thread("C2 CompilerThre", second * SECOND_NS, 0, 0)
     processes = [
         ProcessCounts("client", 1, "python", 0.0, 0, None, None, {1: idle, 2: busy}),
-        ProcessCounts("broker", 3, "node", 0.0, 0, None, None, {3: node}),
+        ProcessCounts("broker", 3, "node", 0.2 * second, 0, None, None, {3: node, 5: compiler}),
         ProcessCounts("broker", 4, "helper", 0.0, 0, None, None, {4: Thread("sync", 0, 0, 0)}),
     ]
     mono_ns = second * SECOND_NS
@@ -67,7 +67,7 @@ def readings(*, stopped: bool, with_processes: bool = True) -> list[Reading]:
     """Of ten seconds; the broker's helper is at a device half of the time."""
     state = "T" if stopped else "S"
     glances = [
-        Glance({1: {1: "S"}, 3: {3: state}, 4: {4: disk}}, Waiting(100, 0), Waiting(0, unread))
+        Glance({1: {1: "S"}, 3: {3: state}, 4: {4: disk}}, Queues(Waiting(100, 0), Waiting(0, unread)))
         for disk, unread in (("D", 0), ("S", 50), ("D", 0), ("S", 0))
     ]
     return [
@@ -110,7 +110,7 @@ def test_a_run_in_few_numbers() -> None:
     assert (found.link, found.link_share) == ("eth0", pytest.approx(0.1))
     assert (found.disk, found.disk_busy_share) == ("vda", pytest.approx(0.25))
     assert (found.underway_share, found.unread_share) == pytest.approx((0.75, 0.25))
-    assert found.machine_busy_share == pytest.approx(0.25)
+    assert (found.machine_busy_share, found.others_share) == pytest.approx((0.25, 0.15))
     assert found.client == Side(thread="rdk:broker1", ran=pytest.approx(0.8), waited=pytest.approx(0.1))
     assert found.broker == Side(thread="loop", ran=pytest.approx(0.05), on_disk=pytest.approx(0.5))
 
