@@ -31,6 +31,8 @@ from headrace.lab.results import Results, cell_text
 
 TIPS_LINGER: Final = "s2-tips-linger"
 TIPS_COMPRESSION: Final = "s2-tips-compression"
+TIPS_PARTITIONS: Final = "s2-tips-partitions"
+TIPS_BEHIND: Final = "s2-tips-behind"
 REMOTE: Final = "remote"
 _REMOTE_WHY: Final = (
     "a remote sender is another host, or a network namespace over a link of 1 Gbit/s, and this run had none"
@@ -350,6 +352,28 @@ FINDINGS: Final[tuple[Finding, ...]] = (
             "which optimizes throughput.",
         ),
         question=higher("mb_per_s", part=TIPS_LINGER, this={"linger": 10}, than={"linger": 0}),
+    ),
+    Finding(
+        preset="s2-tips",
+        text="Twenty partitions, ten for each unit of capacity, let more through than one.",
+        source=Source(
+            paper=CKU,
+            section="Benchmark Overview",
+            quote="You will need at least 10x the number of CKUs partitions to achieve the maximum CKU bandwidth, to "
+            "account for per-partition bandwidth limits.",
+        ),
+        question=higher("mb_per_s", part=TIPS_PARTITIONS, this={"partitions": 20}, than={"partitions": 1}),
+    ),
+    Finding(
+        preset="s2-tips",
+        text="Consumers that read further back get less than those at the end of the log.",
+        source=Source(
+            paper=CKU,
+            section="Benchmark Overview",
+            quote="If your application has non-real-time consumers, which are reading further back from the log, you "
+            "may not achieve the full CKU bandwidth because the workload will become more disk bound.",
+        ),
+        question=higher("consumed_mb_per_s", part=TIPS_BEHIND, this=_DURING, than=_AFTER),
     ),
     Finding(
         preset="s4-fig9",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.errors import ConfigError
-from headrace.lab.findings import TIPS_COMPRESSION, TIPS_LINGER
+from headrace.lab.findings import TIPS_BEHIND, TIPS_COMPRESSION, TIPS_LINGER, TIPS_PARTITIONS
 from headrace.lab.quantities import parse_rate_per_s
 from headrace.lab.workload import Workload, parse_workload
 
@@ -74,6 +74,27 @@ def _insert(name: str, text: str, assumed: str, **more: Any) -> Preset:
     part = Part(name=name, published={**_INSERT, **more}, small=_SHORT)
     return Preset(name=name, text=text, target="node", parts=(part,), assumed=assumed)
 
+
+def _tip(name: str, *, sweep: dict[str, list[Any]], **more: Any) -> Part:
+    given = {**_TIP, **more, "sweep": sweep}
+    return Part(
+        name=name,
+        published={key: value for key, value in given.items() if key not in sweep},
+        small={"duration": "8s", "warm_up": "2s", "processes": 1} | ({"consumers": 1} if "consumers" in more else {}),
+    )
+
+
+# Of the white paper's benchmark and tips, for two units of capacity.
+_TIP: Final[Given] = {
+    "payload": "random",
+    "size": "512",
+    "partitions": 20,
+    "processes": 4,
+    "rate": "max",
+    "duration": "15m",
+    "acks": "all",
+    "repeats": 3,
+}
 
 _INSERT_OPEN: Final = "one broker stands for its three, for the topic is on one; linger is not said, and is Kafka's 0"
 
@@ -139,41 +160,20 @@ PRESETS: Final[Mapping[str, Preset]] = {
         ),
         Preset(
             name="s2-tips",
-            text="what linger and compression bring",
+            text="what linger, compression, partitions and reading at the end of the log bring",
             target="node",
             parts=(
-                Part(
-                    name=TIPS_LINGER,
-                    published={
-                        "payload": "random",
-                        "size": "512",
-                        "partitions": 20,
-                        "processes": 4,
-                        "rate": "max",
-                        "duration": "15m",
-                        "acks": "all",
-                        "repeats": 3,
-                        "sweep": {"linger": [0, 5, 10, 100]},
-                    },
-                    small={**_SHORT, "duration": "10s", "processes": 1},
+                _tip(TIPS_LINGER, sweep={"linger": [0, 5, 10, 100]}),
+                _tip(
+                    TIPS_COMPRESSION,
+                    payload="weblog",
+                    linger=10,
+                    sweep={"compression": ["none", "lz4", "snappy", "gzip"]},
                 ),
-                Part(
-                    name=TIPS_COMPRESSION,
-                    published={
-                        "payload": "weblog",
-                        "partitions": 20,
-                        "processes": 4,
-                        "rate": "max",
-                        "duration": "15m",
-                        "acks": "all",
-                        "linger": 10,
-                        "repeats": 3,
-                        "sweep": {"compression": ["none", "lz4", "snappy", "gzip"]},
-                    },
-                    small={**_SHORT, "duration": "10s", "processes": 1},
-                ),
+                _tip(TIPS_PARTITIONS, linger=10, sweep={"partitions": [1, 5, 20]}),
+                _tip(TIPS_BEHIND, linger=10, groups=1, consumers=4, sweep={"consume": ["during", "after"]}),
             ),
-            assumed="what was sent is not said: lines of a web log, which compress as text does",
+            assumed="what was sent is not said: for compression lines of a web log, which compress as text does",
         ),
         Preset(
             name="s4-fig9",

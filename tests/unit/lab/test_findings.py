@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.lab.evidence import Verdict
-from headrace.lab.findings import FINDINGS, TIPS_COMPRESSION, TIPS_LINGER, judge
+from headrace.lab.findings import FINDINGS, TIPS_BEHIND, TIPS_COMPRESSION, TIPS_LINGER, TIPS_PARTITIONS, judge
 from headrace.lab.published import PUBLISHED
 from headrace.lab.results import Bottleneck, RepeatLine, Results
 from tests.result_values import repeat, scenario
@@ -150,25 +150,40 @@ def test_consumers_keep_up() -> None:
     assert verdicts("s2-cku", cku(rate=150e3, consumed=2.0)) == [DOES_NOT, DOES_NOT]
 
 
-def tips(codecs: Mapping[str, tuple[float, float]], linger: Mapping[int, float]) -> list[Results]:
+def tips(
+    codecs: Mapping[str, tuple[float, float]],
+    linger: Mapping[int, float],
+    partitions: Mapping[int, float],
+    behind: Mapping[str, float],
+) -> list[Results]:
     compression: Cells = [
         ({"compression": codec}, {"mb_per_s": mb, "client_cpu_percent": cpu}) for codec, (mb, cpu) in codecs.items()
     ]
     lingers = rates([({"linger": ms}, mb) for ms, mb in linger.items()], "mb_per_s")
-    return [run(compression, name=TIPS_COMPRESSION), run(lingers, name=TIPS_LINGER)]
+    spread = rates([({"partitions": count}, mb) for count, mb in partitions.items()], "mb_per_s")
+    read = rates([({"consume": when}, mb) for when, mb in behind.items()], "consumed_mb_per_s")
+    return [
+        run(compression, name=TIPS_COMPRESSION),
+        run(lingers, name=TIPS_LINGER),
+        run(spread, name=TIPS_PARTITIONS),
+        run(read, name=TIPS_BEHIND),
+    ]
+
+
+_GOOD_CODECS = {"none": (50.0, 80.0), "lz4": (80.0, 90.0), "snappy": (75.0, 90.0), "gzip": (20.0, 100.0)}
+_BAD_CODECS = {"none": (50.0, 80.0), "lz4": (40.0, 90.0), "snappy": (75.0, 90.0), "gzip": (90.0, 50.0)}
 
 
 def test_tips() -> None:
-    good = {"none": (50.0, 80.0), "lz4": (80.0, 90.0), "snappy": (75.0, 90.0), "gzip": (20.0, 100.0)}
-    assert verdicts("s2-tips", *tips(good, {0: 20.0, 10: 50.0})) == [HOLDS, HOLDS, HOLDS]
-    bad = {"none": (50.0, 80.0), "lz4": (40.0, 90.0), "snappy": (75.0, 90.0), "gzip": (90.0, 50.0)}
-    assert verdicts("s2-tips", *tips(bad, {0: 50.0, 10: 20.0})) == [DOES_NOT, DOES_NOT, DOES_NOT]
+    good = tips(_GOOD_CODECS, {0: 20.0, 10: 50.0}, {1: 5.0, 20: 50.0}, {"during": 50.0, "after": 30.0})
+    assert verdicts("s2-tips", *good) == [HOLDS] * 5
+    bad = tips(_BAD_CODECS, {0: 50.0, 10: 20.0}, {1: 50.0, 20: 50.0}, {"during": 30.0, "after": 50.0})
+    assert verdicts("s2-tips", *bad) == [DOES_NOT] * 5
 
 
 def test_a_part_that_was_not_run_cannot_tell() -> None:
-    good = {"none": (50.0, 80.0), "lz4": (80.0, 90.0), "snappy": (75.0, 90.0), "gzip": (20.0, 100.0)}
-    compression, _ = tips(good, {0: 20.0, 10: 50.0})
-    assert verdicts("s2-tips", compression) == [HOLDS, HOLDS, UNTOLD]
+    compression, *_ = tips(_GOOD_CODECS, {0: 20.0, 10: 50.0}, {1: 5.0, 20: 50.0}, {"during": 50.0, "after": 30.0})
+    assert verdicts("s2-tips", compression) == [HOLDS, HOLDS, UNTOLD, UNTOLD, UNTOLD]
 
 
 # --- S4 and S1 -------------------------------------------------------------------------------------------------------
