@@ -30,7 +30,7 @@ _WIDE: Final = 20
 _WIDE_LATENCIES: Final = 4
 _RATES: Final = "messages/s"
 _PLAN_SHARE_MAX: Final = 1.5
-_TIME: Final = "seconds; before 0 it warms up"
+TIME: Final = "seconds; before 0 it warms up"
 # Of each second's line, what is no reading.
 _NO_READINGS: Final = ("second",)
 _BAR_METRICS: Final = (
@@ -99,7 +99,7 @@ def _own_times(subject: Subject) -> Iterator[Chart]:
         *_one_minute(subject),
     ]
     yield LineChart(
-        key="rates", title="Messages a second", unit=_RATES, x_text=_TIME,
+        key="rates", title="Messages a second", unit=_RATES, x_text=TIME,
         series=tuple(one for one in series if not one.is_reference or any(one.ys)),
     )  # fmt: skip
     yield from _lateness([subject], "lateness")
@@ -118,7 +118,7 @@ def _times_together(subjects: Sequence[Subject], number: int) -> Iterator[Chart]
         key=f"rates-{number}",
         title="Acknowledged" + (f", of {short_number(max(longest.ys))} planned" if is_one_plan else ""),
         unit=_RATES,
-        x_text=_TIME,
+        x_text=TIME,
         series=(*((longest,) if is_drawn else ()), *series),
     )
     if any(line.consumed for subject in subjects for lines in subject.seconds() for line in lines):
@@ -126,7 +126,7 @@ def _times_together(subjects: Sequence[Subject], number: int) -> Iterator[Chart]
             key=f"consumed-{number}",
             title="Consumed",
             unit=_RATES,
-            x_text=_TIME,
+            x_text=TIME,
             series=tuple(time_series(subject, subject.name, lambda line: line.consumed) for subject in subjects),
         )
     yield from _lateness(subjects, f"lateness-{number}")
@@ -140,7 +140,7 @@ def _lateness(subjects: Sequence[Subject], key: str) -> Iterator[Chart]:
     series = [one for one in series if one.xs]
     if series:
         yield LineChart(
-            key=key, title="How late the sender was", unit="ms", x_text=_TIME, series=tuple(series),
+            key=key, title="How late the sender was", unit="ms", x_text=TIME, series=tuple(series),
             y_axis=_axis_for([y for one in series for y in (*one.ys, *one.highs)]),
         )  # fmt: skip
 
@@ -148,14 +148,24 @@ def _lateness(subjects: Sequence[Subject], key: str) -> Iterator[Chart]:
 def time_series(
     subject: Subject, name: str, value: Callable[[SecondLine], float | None], *, is_reference: bool = False
 ) -> Series:
+    """Of what each second's line says."""
+    repeats = []
+    for lines in subject.seconds():
+        began = datetime.fromisoformat(next((line for line in lines if not line.more.get("is_warm_up")), lines[0]).at)
+        repeats.append(
+            [(round((datetime.fromisoformat(line.at) - began).total_seconds()), value(line)) for line in lines]
+        )
+    return series_over(name, repeats, is_reference=is_reference)
+
+
+def series_over(
+    name: str, repeats: Sequence[Sequence[tuple[int, float | None]]], *, is_reference: bool = False
+) -> Series:
     """The mean over repeats at each second, and from where to where they reach."""
     by_second: dict[int, list[float]] = {}
-    repeats = subject.seconds()
-    for lines in repeats:
-        began = datetime.fromisoformat(next((line for line in lines if not line.more.get("is_warm_up")), lines[0]).at)
-        for line in lines:
-            if (found := value(line)) is not None:
-                second = round((datetime.fromisoformat(line.at) - began).total_seconds())
+    for repeat in repeats:
+        for second, found in repeat:
+            if found is not None:
                 by_second.setdefault(second, []).append(found)
     xs = sorted(by_second)
     has_band = len(repeats) > 1 and not is_reference
@@ -196,7 +206,7 @@ def _readings(subject: Subject) -> Iterator[Chart]:
                 key=f"readings-{unit or 'numbers'}-{number}",
                 title=_capital(_reading_text(some[0])) if len(some) == 1 else "Meanwhile",
                 unit=unit,
-                x_text=_TIME,
+                x_text=TIME,
                 series=tuple(time_series(subject, _reading_text(name), _more(name)) for name in some),
             )
 

@@ -25,6 +25,7 @@ from headrace.lab.report.drawings import (
     unit_text,
 )
 from headrace.lab.report.facts import host_facts
+from headrace.lab.report.machine import machine_charts
 from headrace.lab.report.scales import figures
 from headrace.lab.report.subjects import Subject, run_names, subjects_of, target_name
 from headrace.lab.report.svg import figure
@@ -59,6 +60,7 @@ def page(runs: Sequence[Results]) -> str:
             markup.section("By parameter", markup.charts_grid(map(figure, curve_charts(subjects)))),
             markup.section("Side by side", markup.charts_grid(map(figure, bar_charts(subjects)))),
             markup.section("Over time", markup.charts_grid(map(figure, time_charts(subjects)))),
+            markup.section("The machine meanwhile", markup.charts_grid(map(figure, machine_charts(subjects)))),
             markup.section("Percentiles", markup.charts_grid(map(figure, percentile_charts(subjects)))),
             markup.section("Verdicts", _verdicts(subjects)),
             markup.section("The machine and the run", *(_facts(name, run) for name, run in _named(runs))),

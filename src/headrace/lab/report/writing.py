@@ -9,6 +9,7 @@ from headrace.lab.errors import LabError
 from headrace.lab.findings import preset_of
 from headrace.lab.report.charts import Chart
 from headrace.lab.report.drawings import bar_charts, curve_charts, percentile_charts, published_charts, time_charts
+from headrace.lab.report.machine import machine_charts
 from headrace.lab.report.page import page
 from headrace.lab.report.sheets import means_csv, metrics_csv, seconds_csv
 from headrace.lab.report.subjects import Subject, subjects_of
@@ -40,6 +41,7 @@ def charts_of(runs: Sequence[Results], subjects: Sequence[Subject]) -> Iterator[
     yield from curve_charts(subjects)
     yield from bar_charts(subjects)
     yield from time_charts(subjects)
+    yield from machine_charts(subjects)
     yield from percentile_charts(subjects)
 
 
