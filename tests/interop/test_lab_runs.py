@@ -171,6 +171,12 @@ def test_the_search_finds_a_sink_that_is_limited(tmp_path: Path) -> None:
     assert [each["kind"] for each in results.others] == ["trial"] * len(told)
 
 
+def test_a_sweep_over_the_target_starts_it_anew(tmp_path: Path) -> None:
+    results = run(tmp_path, "null", duration="2s", acks=1, sweep={"target.limit": ["500", "500K"]}, buffer="64KiB")
+    slow, fast = (results.values(cell, "rate_per_s")[0] for cell in results.cells)
+    assert slow < 1000 < fast
+
+
 def test_ctrl_c_leaves_what_was_known(tmp_path: Path) -> None:
     workload = tmp_path / "long.yaml"
     workload.write_text(json.dumps({**SHORT, "duration": "60s"}))

@@ -1,5 +1,6 @@
 """`headrace lab ls` and `headrace lab show`: runs that were done, and what each came to."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -15,17 +16,21 @@ if TYPE_CHECKING:
 Out = Annotated[Path, typer.Option("--out", "-o", file_okay=False, metavar="DIRECTORY", help="Where runs are kept.")]
 OUT: Final = Path("lab-results")
 
-# What a table of a run shows, and under which words; all there is has `--json`, and `lab show --all`.
-_SHOWN: Final = {
-    "max_rate_per_s": "highest rate held",
+# What the tables of a run show, and under which words; all there is has `--json`, and `lab show --all`.
+_RATES: Final = {
+    "max_rate_per_s": "highest held",
     "rate_per_s": "messages/s",
     "mb_per_s": "MB/s",
-    "planned_latency_p50_ms": "p50 ms",
-    "planned_latency_p99_ms": "p99 ms",
-    "lateness_p99_ms": "late p99 ms",
     "consumed_per_s": "consumed/s",
-    "end_to_end_p99_ms": "end to end p99 ms",
     "broker_cpu_percent": "broker CPU %",
+}
+_TIMES: Final = {
+    "planned_latency_p50_ms": "p50",
+    "planned_latency_p99_ms": "p99",
+    "planned_latency_p999_ms": "p99.9",
+    "lateness_p99_ms": "late p99",
+    "end_to_end_p50_ms": "end to end p50",
+    "end_to_end_p99_ms": "p99 ",  # Not the same name twice.
 }
 
 
@@ -94,20 +99,31 @@ def print_results(results: "Results", *, everything: bool = False) -> None:
 
 
 def _print_cells(title: str, cells: "list[CellSummary]") -> None:
-    shown = {name: words for name, words in _SHOWN.items() if any(name in each.metrics for each in cells)}
+    """Two tables: one of a phone's width each rather than one that no screen holds."""
     swept = list(dict.fromkeys(name for each in cells for name in each.cell))
+    rates, times = _present(_RATES, cells), _present(_TIMES, cells)
     rows = [
         (
             *(each.cell.get(name) for name in swept),
             len(each.repeats),
-            *(_metric_text(each.metrics.get(name)) for name in shown),
+            *(_metric_text(each.metrics.get(name)) for name in rates),
             each.steady,
             ", ".join(each.verdicts) or None,
         )
         for each in cells
     ]
-    columns = (*swept, "repeats", *shown.values(), "steady", "bottleneck")
-    print_table(columns, rows, title=title, right=("repeats", *shown.values()))
+    columns = (*swept, "repeats", *rates.values(), "steady", "bottleneck")
+    print_table(columns, rows, title=title, right=("repeats", *rates.values()))
+    if times:
+        rows = [
+            (*(each.cell.get(name) for name in swept), *(_metric_text(each.metrics.get(name)) for name in times))
+            for each in cells
+        ]
+        print_table((*swept, *times.values()), rows, title="from planned, in milliseconds", right=times.values())
+
+
+def _present(wanted: Mapping[str, str], cells: "list[CellSummary]") -> dict[str, str]:
+    return {name: words for name, words in wanted.items() if any(name in each.metrics for each in cells)}
 
 
 def _print_all(title: str, cells: "list[CellSummary]") -> None:

@@ -1,9 +1,19 @@
 """Whether a workload can be run on a target: the one place where the two meet before anything is measured."""
 
+import shutil
+import tempfile
+from itertools import islice
+from statistics import fmean
+from typing import Final
+
 from headrace.lab.errors import LabError
 from headrace.lab.targets.running import Target
 from headrace.lab.targets.spec import TargetSpec
 from headrace.lab.workload import Load
+
+_RETENTION: Final = "retention.bytes"
+_SAMPLE: Final = 200  # Messages, of which the mean size is taken.
+_FULL_SHARE: Final = 0.9  # Of what is free: the rest is for others.
 
 
 def check_load(load: Load, spec: TargetSpec, *, is_search: bool = False) -> None:
@@ -26,6 +36,22 @@ def check_load(load: Load, spec: TargetSpec, *, is_search: bool = False) -> None
         raise LabError("messages: a search goes by time, so leave it out")
     if is_search and load.schedule == "replay":
         raise LabError("schedule: a replay has its own rate, so there is none to search for")
+
+
+def check_room(load: Load, spec: TargetSpec, *, free_bytes: int | None = None) -> None:
+    """LabError where a broker that is started here would fill its disk in the middle of a repeat."""
+    if spec.kind not in ("node", "kafka") or _RETENTION in load.topic_config or not isinstance(load.rate, float):
+        return
+    directory = tempfile.gettempdir()
+    free = shutil.disk_usage(directory).free if free_bytes is None else free_bytes
+    payload = load.scenario(topic=load.topic, seed=load.seed).payload
+    mean_bytes = fmean(map(len, islice(payload.once(load.seed), _SAMPLE)))
+    size_bytes = load.rate * load.send_s * mean_bytes * (load.replication or 1)
+    if size_bytes > _FULL_SHARE * free:
+        raise LabError(
+            f"a repeat would write some {size_bytes / 2**30:.1f} GiB to {directory}, where {free / 2**30:.1f} GiB are "
+            f"left: shorten it, or set topic_config: {{{_RETENTION}: ...}}"
+        )
 
 
 def _check_name(word: str | None, names: list[str]) -> None:

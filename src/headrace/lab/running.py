@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.lab.facts import host_facts, versions
-from headrace.lab.fitting import check_brokers, check_load
+from headrace.lab.fitting import check_brokers, check_load, check_room
 from headrace.lab.host.measuring import measure_host
 from headrace.lab.repeat import STOPPED, run_repeat
 from headrace.lab.results import (
@@ -97,6 +97,7 @@ def run_workload(
     with _Targets(spec) as targets:
         for cell in workload.cells:  # All mistakes are told before anything is started.
             check_load(cell.load, targets.spec_of(cell), is_search=is_search)
+            check_room(cell.load, targets.spec_of(cell))
         host = {**host_facts(), "measured": _measured_host()}
         first = targets.for_cell(workload.cells[0])
         scenario = ScenarioLine(

@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from headrace.errors import ConfigError
 from headrace.lab.errors import LabError
 from headrace.lab.gate import Thresholds, cell_gate
 from headrace.lab.intervals import Interval, mean_interval
 from headrace.lab.results import PASSED, Cell, RepeatLine, Results, find_runs
+
+_NAMED_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,4 +103,5 @@ def find_run(named: str, out: Path) -> Path:
         return found[0]
     if not found:
         raise LabError(f"there is no run {named!r} in {out} (headrace lab ls)")
-    raise LabError(f"{named!r} is {len(found)} runs in {out}: {', '.join(run.name for run in found[:3])}, ...")
+    names = [run.name for run in found[:_NAMED_MAX]] + (["..."] if len(found) > _NAMED_MAX else [])
+    raise LabError(f"{named!r} is {len(found)} runs in {out}: {', '.join(names)}")

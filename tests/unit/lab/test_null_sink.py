@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.errors import ProtocolError
-from headrace.lab.null_sink import Peer, Sink
+from headrace.lab.null_sink import Pace, Peer, Sink
 from headrace.protocol.header import encode_request_header, parse_response_header
 from headrace.protocol.messages import api_versions, fetch, metadata, produce
 from headrace.protocol.records import Record, encode_batch
@@ -98,3 +98,17 @@ def test_what_a_sink_does_not_speak_ends_the_connection(talk: Talk) -> None:
         talk.feed(request(fetch.API, 11, {"topics": []}))
     with pytest.raises(ProtocolError, match="frame of"):
         Talk().feed(b"\xff\xff\xff\xff")
+
+
+def test_a_limited_sink_takes_as_many_as_it_is_told_and_no_more() -> None:
+    pace, now_s, taken = Pace(1000.0), 100.0, 0
+    while now_s < 110.0:
+        now_s += pace.take(25, now_s=now_s) + 0.0015  # It sleeps a little longer than told.
+        taken += 25
+    assert taken == pytest.approx(10_000, rel=0.01)
+
+
+def test_a_limited_sink_that_had_nothing_to_do_has_no_credit_for_it() -> None:
+    pace = Pace(1000.0)
+    assert pace.take(100, now_s=50.0) == pytest.approx(0.05)
+    assert pace.take(100, now_s=5000.0) == pytest.approx(0.05)

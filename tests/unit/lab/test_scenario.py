@@ -127,3 +127,18 @@ def test_what_was_planned_is_counted_by_the_same_plan() -> None:
     _, count = made.plan(1)
     assert count is not None
     assert count.before(FAR_NS) == len(planned(made, 1)) == np.size(planned(made, 1))
+
+
+def test_senders_that_start_later_join_in_the_plan() -> None:
+    whole = scenario(processes=2)
+    staggered = scenario(processes=2, stagger_s=0.5)
+    assert planned(staggered, 0) == planned(whole, 0)
+    assert planned(staggered, 1) == [moment for moment in planned(whole, 1) if moment >= 0.5 * SECOND_NS]
+    assert 0 < len(planned(staggered, 1)) < len(planned(whole, 1))
+    plan, _ = scenario(processes=2, stagger_s=0.5, schedule="unpaced", rate_per_s=None).plan(1)
+    assert plan.next_ns == 0.5 * SECOND_NS
+
+
+def test_a_sender_that_would_start_after_the_end_is_told() -> None:
+    with pytest.raises(ConfigError, match="the last of 3 processes would start after the end"):
+        scenario(processes=3, stagger_s=1.0)

@@ -1,0 +1,63 @@
+"""What a target cannot do is told before it is started."""
+
+from typing import Any
+
+import pytest
+
+from headrace.lab.errors import LabError
+from headrace.lab.fitting import check_load, check_room
+from headrace.lab.targets.spec import find_target
+from headrace.lab.workload import Load
+
+
+def load(**given: Any) -> Load:
+    return Load.from_keys({"rate": "10K", "duration": "10s", "warm_up": "0s", **given})
+
+
+@pytest.mark.parametrize(
+    ("target", "given", "why"),
+    [
+        ("node", {"replication": 2}, "replication: 2 replicas need as many brokers, and node has 1"),
+        ("kafka-3", {"replication": 4}, "and kafka-3 has 3"),
+        ("node", {"broker": "broker1"}, "there is no broker 'broker1'; there are node"),
+        ("kafka-3", {"broker": "broker4"}, "there are broker1, broker2, broker3"),
+        ("kafka-3", {"faults": "kill@1s"}, "which broker? There are broker1, broker2, broker3"),
+        ("kafka-3", {"faults": ["kill:brocker1@1s"]}, "there is no broker 'brocker1'"),
+        ("h:1", {"faults": "kill@1s"}, "h:1 is no broker that is started here"),
+        ("null", {"faults": "kill@1s"}, "null is no broker that is started here"),
+        ("null", {"groups": 1}, "a null sink keeps nothing"),
+    ],
+)
+def test_what_does_not_fit(target: str, given: dict[str, Any], why: str) -> None:
+    with pytest.raises(LabError, match=f".*{why.replace('?', chr(92) + '?')}"):
+        check_load(load(**given), find_target(target))
+
+
+@pytest.mark.parametrize(
+    ("target", "given"),
+    [
+        ("kafka-3", {"replication": 3, "broker": "broker2", "faults": "pause:3@1s"}),
+        ("node", {"faults": "kill@1s", "broker": "node", "groups": 2}),
+        ("h:1", {"replication": 3, "broker": "17"}),
+        ("null", {}),
+    ],
+)
+def test_what_fits(target: str, given: dict[str, Any]) -> None:
+    check_load(load(**given), find_target(target))
+
+
+def test_a_search_goes_by_time_and_has_a_rate_of_its_own() -> None:
+    for given, why in (({"messages": 5}, "messages"), ({"schedule": "replay", "payload": "weblog"}, "schedule")):
+        with pytest.raises(LabError, match=f"^{why}:"):
+            check_load(load(**given), find_target("node"), is_search=True)
+
+
+def test_a_repeat_that_would_fill_the_disk_is_refused() -> None:
+    given: dict[str, Any] = {"payload": "random", "size": "1000"}  # 10,000/s x 10 s x 1,000 B are 100 MB.
+    check_room(load(**given), find_target("node"), free_bytes=120_000_000)
+    with pytest.raises(LabError, match=r"some 0\.1 GiB .* or set topic_config: \{retention\.bytes: \.\.\.\}"):
+        check_room(load(**given), find_target("node"), free_bytes=100_000_000)
+    with pytest.raises(LabError):
+        check_room(load(**given, replication=3), find_target("kafka-3"), free_bytes=120_000_000)
+    for target, more in (("null", {}), ("h:1", {}), ("node", {"topic_config": {"retention.bytes": 1}})):
+        check_room(load(**given, **more), find_target(target), free_bytes=0)
