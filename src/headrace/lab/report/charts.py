@@ -43,6 +43,7 @@ class Series:
     highs: tuple[float, ...] = ()
     is_reference: bool = False  # What the others are held against: drawn in the colour of text, dashed.
     has_points: bool = False  # Few values, each of which was measured.
+    is_dots: bool = False  # Values without a course from one to the next.
 
     def __post_init__(self) -> None:
         assert len(self.xs) == len(self.ys)

@@ -34,6 +34,7 @@ TIME: Final = "seconds; before 0 it warms up"
 # Of each second's line, what is no reading.
 _NO_READINGS: Final = ("second",)
 _BAR_METRICS: Final = (
+    "max_rate_per_s",
     "rate_per_s",
     "mb_per_s",
     "planned_latency_p50_ms",
@@ -55,6 +56,7 @@ _READING_UNITS: Final = {
     "_mb": "MB",
 }
 _CURVE_METRICS: Final = (
+    "max_rate_per_s",
     "rate_per_s",
     "mb_per_s",
     "planned_latency_p50_ms",
@@ -141,7 +143,7 @@ def _lateness(subjects: Sequence[Subject], key: str) -> Iterator[Chart]:
     if series:
         yield LineChart(
             key=key, title="How late the sender was", unit="ms", x_text=TIME, series=tuple(series),
-            y_axis=_axis_for([y for one in series for y in (*one.ys, *one.highs)]),
+            y_axis=axis_for([y for one in series for y in (*one.ys, *one.highs)]),
         )  # fmt: skip
 
 
@@ -361,8 +363,8 @@ def curve_charts(subjects: Sequence[Subject]) -> Iterator[Chart]:
             unit=unit_text(subjects[0], metric),
             x_text=parameter.replace("_", " "),
             series=series[:TOGETHER_MAX],
-            x_axis=_axis_for(xs, otherwise=Axis.TIME),
-            y_axis=_axis_for([y for one in series for y in one.ys]),
+            x_axis=axis_for(xs, otherwise=Axis.TIME),
+            y_axis=axis_for([y for one in series for y in one.ys]),
         )
 
 
@@ -401,7 +403,7 @@ def _curve_name(subjects: Sequence[Subject], run: int, text: str) -> str:
     return f"{name}, {text}" if text else name
 
 
-def _axis_for(values: Sequence[float], *, otherwise: Axis = Axis.LINEAR) -> Axis:
+def axis_for(values: Sequence[float], *, otherwise: Axis = Axis.LINEAR) -> Axis:
     positive = [value for value in values if value > 0]
     is_wide = len(positive) == len(values) and len(positive) > 1 and max(positive) > _WIDE * min(positive)
     return Axis.LOG if is_wide and math.isfinite(max(positive)) else otherwise

@@ -27,11 +27,13 @@ from headrace.lab.report.drawings import (
 from headrace.lab.report.facts import host_facts
 from headrace.lab.report.machine import machine_charts
 from headrace.lab.report.scales import figures
+from headrace.lab.report.searches import search_charts
 from headrace.lab.report.subjects import Subject, run_names, subjects_of, target_name
 from headrace.lab.report.svg import figure
 from headrace.lab.results import NOT_MEASURABLE, PASSED, Results, Steady, cell_text
 
 _TILES: Final = (
+    "max_rate_per_s",
     "rate_per_s",
     "mb_per_s",
     "planned_latency_p50_ms",
@@ -57,6 +59,7 @@ def page(runs: Sequence[Results]) -> str:
             _findings(runs, subjects),
             markup.section("Results", _metrics_table(subjects), _doubts(subjects)),
             _comparisons(runs),
+            markup.section("Searches", markup.charts_grid(map(figure, search_charts(subjects)))),
             markup.section("By parameter", markup.charts_grid(map(figure, curve_charts(subjects)))),
             markup.section("Side by side", markup.charts_grid(map(figure, bar_charts(subjects)))),
             markup.section("Over time", markup.charts_grid(map(figure, time_charts(subjects)))),

@@ -69,8 +69,8 @@ def _draw_series(axes: "Axes", series: Series, x_scale: Scale, y_scale: Scale, c
         [y_scale.share_of(y) for y in series.ys],
         color=shade,
         linewidth=1.6,
-        linestyle=(0, (3, 3)) if series.is_reference else _DASHES[colour % len(_DASHES)],
-        marker="o" if series.has_points else None,
+        linestyle=_linestyle(series, colour),
+        marker=("s" if colour % 2 else "o") if series.has_points or series.is_dots else None,
         markersize=4,
         label=series.name,
         clip_on=False,
@@ -78,6 +78,12 @@ def _draw_series(axes: "Axes", series: Series, x_scale: Scale, y_scale: Scale, c
     if series.lows:
         lows, highs = ([y_scale.share_of(y) for y in ends] for ends in (series.lows, series.highs))
         axes.fill_between(xs, lows, highs, color=shade, alpha=0.16, linewidth=0)
+
+
+def _linestyle(series: Series, colour: int) -> Any:
+    if series.is_dots:
+        return "none"
+    return (0, (3, 3)) if series.is_reference else _DASHES[colour % len(_DASHES)]
 
 
 def _draw_bars(axes: "Axes", chart: BarChart) -> None:

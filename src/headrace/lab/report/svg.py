@@ -145,11 +145,18 @@ def _line(series: Series, x_scale: Scale, y_scale: Scale, colour: int) -> str:
     line = (
         f'<path class="line" {_stroke(series, colour)} {values} d="{path}"><title>{escape(series.name)}</title></path>'
     )
-    if not series.has_points and len(places) > 1:
+    if not (series.has_points or series.is_dots) and len(places) > 1:
         return line
-    # A line of no length with round ends is a dot that the box does not stretch.
+    # A line of no length is a dot that the box does not stretch: round, or square for every other series.
     dots = "".join(f"M{place}h0" for place in places)
-    return line + f'<path class="dots" style="stroke:var(--series-{colour % COLOURS})" d="{dots}"/>'
+    drawn = f'class="dots" style="stroke:var(--series-{colour % COLOURS})" stroke-linecap="{_cap(colour)}"'
+    if series.is_dots:
+        return f'<path {drawn} {values} d="{dots}"><title>{escape(series.name)}</title></path>'
+    return line + f'<path {drawn} d="{dots}"/>'
+
+
+def _cap(colour: int) -> str:
+    return "square" if colour % 2 else "round"
 
 
 def _band(series: Series, x_scale: Scale, y_scale: Scale, colour: int) -> str:
@@ -181,11 +188,17 @@ def _levels_across(levels: Sequence[Level], scale: Scale) -> Iterator[str]:
 
 def _legend(series: Sequence[Series]) -> str:
     items = "".join(
-        f'<li><svg width="26" height="10" aria-hidden="true"><line class="line" {_stroke(one, colour)} '
-        f'x1="1" x2="25" y1="5" y2="5"/></svg>{escape(one.name)}</li>'
+        f'<li><svg width="26" height="10" aria-hidden="true">{_sample(one, colour)}</svg>{escape(one.name)}</li>'
         for one, colour in _coloured(series)
     )
     return f'<ul class="legend">{items}</ul>'
+
+
+def _sample(series: Series, colour: int) -> str:
+    if series.is_dots:
+        shade = f'style="stroke:var(--series-{colour % COLOURS})"'
+        return f'<path class="dots" {shade} stroke-linecap="{_cap(colour)}" d="M13 5h0"/>'
+    return f'<line class="line" {_stroke(series, colour)} x1="1" x2="25" y1="5" y2="5"/>'
 
 
 # --- Bars ------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,55 @@
+"""The course of a search for the highest rate: which rates were tried, and which were held."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from headrace.lab.report.charts import Axis, Chart, Level, LineChart, Series
+from headrace.lab.report.drawings import axis_for
+from headrace.lab.report.scales import short_number
+from headrace.lab.report.subjects import Subject
+from headrace.lab.results import cell_key
+
+_FOUND: Final = "max_rate_per_s"
+
+
+def search_charts(subjects: Sequence[Subject]) -> Iterator[Chart]:
+    """One for each repeat that was a search."""
+    for subject in subjects:
+        for line in subject.repeats:
+            trials = [
+                (float(number), float(each["rate_per_s"]), bool(each["is_held"]))
+                for number, each in enumerate(_trials(subject, line.repeat), 1)
+            ]
+            if trials:
+                name = f"{subject.name}, repeat {line.repeat + 1}"
+                found = line.metrics.get(_FOUND)
+                rates = [rate for _, rate, _ in trials]
+                yield LineChart(
+                    key=f"search-{subjects.index(subject)}-{line.repeat}",
+                    title=f"Search for the highest rate: {name}",
+                    unit="messages/s",
+                    x_text="trial",
+                    series=(
+                        Series(name="tried", xs=tuple(n for n, _, _ in trials), ys=tuple(rates), is_reference=True),
+                        *_dots(trials, "held", is_held=True),
+                        *_dots(trials, "not held", is_held=False),
+                    ),
+                    y_axis=axis_for(rates, otherwise=Axis.LINEAR),
+                    levels=() if found is None else (Level(value=found, text=f"{short_number(found)} found"),),
+                )
+
+
+def _trials(subject: Subject, repeat: int) -> list[Mapping[str, Any]]:
+    wanted = cell_key(subject.cell)
+    return [
+        each
+        for each in subject.results.others
+        if each.get("kind") == "trial" and each.get("repeat") == repeat and cell_key(each.get("cell", {})) == wanted
+    ]
+
+
+def _dots(trials: Sequence[tuple[float, float, bool]], name: str, *, is_held: bool) -> Iterator[Series]:
+    points = [(number, rate) for number, rate, held in trials if held == is_held]
+    if points:
+        xs, ys = zip(*points, strict=True)
+        yield Series(name=name, xs=xs, ys=ys, is_dots=True)
