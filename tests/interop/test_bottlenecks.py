@@ -250,3 +250,15 @@ def test_metrics_that_are_not_there_are_one_line_before_anything_starts(tmp_path
     refused = Headrace("127.0.0.1:1")("lab", "send", "--rate", "10", *where, status=1)
     assert "cannot read metrics at http://127.0.0.1:1/metrics" in refused.stderr
     assert refused.stderr.count("\n") == 1
+
+
+def test_programs_get_the_verdict_as_json(tmp_path: Path) -> None:
+    where = ("--to", "null", "--rate", "100", "--duration", "3s", "--readings", tmp_path / "readings.jsonl", "--json")
+    found = json.loads(Headrace("127.0.0.1:1")("lab", "send", *where).stdout)["bottleneck"]
+    assert found["verdict"] == "none found"
+    assert "of 100 planned" in found["evidence"][0]
+
+
+def test_metrics_without_a_place_for_readings_are_refused() -> None:
+    refused = Headrace("127.0.0.1:1")("lab", "send", "--rate", "10", "--metrics", "http://127.0.0.1:1/", status=2)
+    assert "--metrics is for --readings" in refused.stderr

@@ -9,7 +9,7 @@ Here is what glances come to; `thread_states` and `Queues.now` look.
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -24,12 +24,21 @@ class Queues(NamedTuple):
     """What waits in sockets."""
 
     client: sockets.Waiting
-    broker: sockets.Waiting
+    broker: sockets.Waiting | None  # None where its sockets are not to be seen: it is elsewhere, or somebody else's.
 
     @classmethod
-    def now(cls, *, client_inodes: set[int], broker_inodes: set[int]) -> Self:
-        found = sockets.now()
-        return cls(sockets.waiting(found, client_inodes), sockets.waiting(found, broker_inodes))
+    def now(cls, pids: Iterable[int], *, client_inodes: set[int], broker_inodes: set[int]) -> Self:
+        found = sockets.in_namespaces_of(pids)
+        broker = sockets.waiting(found, broker_inodes) if broker_inodes else None
+        return cls(sockets.waiting(found, client_inodes), broker)
+
+    @property
+    def is_underway(self) -> bool:
+        return self.client.unsent_bytes > 0 and self.broker is not None and not self.broker.unread_bytes
+
+    @property
+    def unread_bytes(self) -> int:
+        return 0 if self.broker is None else self.broker.unread_bytes
 
 
 class Glance(NamedTuple):
@@ -78,7 +87,7 @@ def seen(glances: Sequence[Glance]) -> Seen:
         stopped={pid: times / looks[pid] for pid, times in stopped.items()},
         on_disk={thread: times / looks[thread] for thread, times in on_disk.items()},
         client_unsent_bytes=sum(one.client.unsent_bytes for one in queues) / count,
-        broker_unread_bytes=sum(one.broker.unread_bytes for one in queues) / count,
-        underway_share=sum(one.client.unsent_bytes > 0 and not one.broker.unread_bytes for one in queues) / count,
-        unread_share=sum(one.broker.unread_bytes > 0 for one in queues) / count,
+        broker_unread_bytes=sum(one.unread_bytes for one in queues) / count,
+        underway_share=sum(one.is_underway for one in queues) / count,
+        unread_share=sum(one.unread_bytes > 0 for one in queues) / count,
     )

@@ -43,8 +43,9 @@ BROKER: Final = "broker"
 class _Scraper:
     """Keeps the latest page of one URL."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, interval_s: float) -> None:
         self.url = url
+        self._interval_s = interval_s
         self.latest = self._counts()  # LabError where nobody is there: one is told before anything starts.
         self.first_spreads = fetch_spreads(url)
         self._stopped = threading.Event()
@@ -64,7 +65,7 @@ class _Scraper:
     def _run(self) -> None:
         due_s = time.monotonic()
         while True:
-            due_s = max(due_s + INTERVAL_S, time.monotonic())
+            due_s = max(due_s + self._interval_s, time.monotonic())
             if self._stopped.wait(max(0.0, due_s - time.monotonic())):
                 return
             try:
@@ -74,11 +75,14 @@ class _Scraper:
 
 
 class Sampler:
-    def __init__(self, *, metrics: Sequence[str] = (), into: IO[str] | None = None) -> None:
+    def __init__(
+        self, *, metrics: Sequence[str] = (), into: IO[str] | None = None, interval_s: float = INTERVAL_S
+    ) -> None:
         """`metrics` are URLs of pages for Prometheus; `into` gets every reading as a line of JSON."""
         if not Path("/proc/self/schedstat").exists():
             raise LabError("readings come from /proc, as Linux has it: there is none here")
-        self._scrapers = [_Scraper(url) for url in dict.fromkeys(metrics)]
+        self._scrapers = [_Scraper(url, interval_s=interval_s) for url in dict.fromkeys(metrics)]
+        self._interval_s = interval_s
         self._into = into
         self._writing = threading.Lock()
         self._lines = Lines()
@@ -148,7 +152,7 @@ class Sampler:
         before = self._snapshot()
         due_s = time.monotonic()
         while not self._stopped.is_set():
-            due_s = max(due_s + INTERVAL_S, time.monotonic())
+            due_s = max(due_s + self._interval_s, time.monotonic())
             glances = self._glance_until(due_s)
             after = self._snapshot()
             if glances:
@@ -171,7 +175,8 @@ class Sampler:
         if self._glances % _QUEUES_EVERY:
             return Glance(states)
         inodes = self._inodes
-        return Glance(states, Queues.now(client_inodes=inodes[CLIENT], broker_inodes=inodes[BROKER]))
+        queues = Queues.now(self._pids, client_inodes=inodes[CLIENT], broker_inodes=inodes[BROKER])
+        return Glance(states, queues)
 
     def _snapshot(self) -> Snapshot:
         everyone = process_tree.everyone()

@@ -4,6 +4,7 @@ Bytes that wait tell two slownesses apart that look alike from both ends. What a
 the other side; what a receiver's kernel holds has, and its process does not read it.
 """
 
+import os
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 
 from headrace.lab.readings import process_tree
 
-_TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
+_TABLES: Final = ("tcp", "tcp6")
 _ESTABLISHED: Final = "01"
 _LISTENING: Final = "0A"
 
@@ -41,13 +42,23 @@ def parse_tcp(table: str) -> Iterator[TcpSocket]:
             )
 
 
-def now() -> list[TcpSocket]:
-    """Of this network namespace; none off Linux."""
+def now(process: int | str = "self") -> list[TcpSocket]:
+    """Of the network namespace that a process is in; none off Linux, or where it is gone."""
     found: list[TcpSocket] = []
     for name in _TABLES:
         with suppress(OSError):
-            found += parse_tcp(Path(name).read_text())
+            found += parse_tcp(Path(f"/proc/{process}/net/{name}").read_text())
     return found
+
+
+def in_namespaces_of(pids: Iterable[int]) -> list[TcpSocket]:
+    """Of all network namespaces that these are in: a broker may be in another than its client and this process."""
+    members: dict[str, int | str] = {}
+    asked: list[int | str] = ["self", *pids]
+    for pid in asked:
+        with suppress(OSError):  # Gone, or somebody else's.
+            members.setdefault(os.readlink(f"/proc/{pid}/ns/net"), pid)
+    return [one for member in members.values() for one in now(member)]
 
 
 class Waiting(NamedTuple):

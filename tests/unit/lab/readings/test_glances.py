@@ -27,6 +27,11 @@ def test_shares_are_of_the_glances_in_which_one_was_there() -> None:
     assert (found.underway_share, found.unread_share) == (0.25, 0.25)
 
 
+def test_bytes_wait_on_the_way_only_where_the_other_end_is_seen_too() -> None:
+    found = seen([Glance({}, Queues(Waiting(10, 0), None)), Glance({}, Queues(Waiting(10, 0), NOTHING))])
+    assert (found.underway_share, found.unread_share, found.broker_unread_bytes) == (0.5, 0.0, 0.0)
+
+
 def test_no_glance_saw_nothing() -> None:
     assert seen([]).underway_share == 0.0
 

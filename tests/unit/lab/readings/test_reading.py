@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 
 import pytest
@@ -121,7 +122,10 @@ class Told(StringIO):
 def test_a_sampler_sees_who_works() -> None:
     busy = "import sys\nsys.stdin.readline()\nwhile True: pass"
     into = Told()
-    with subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE) as child, Sampler(into=into) as sampler:
+    with (
+        subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE) as child,
+        Sampler(into=into, interval_s=0.3) as sampler,
+    ):
         assert child.stdin is not None
         child.stdin.write(b"\n")
         child.stdin.flush()
@@ -136,3 +140,33 @@ def test_a_sampler_sees_who_works() -> None:
     assert lines[0]["processes"][0]["pid"] == child.pid
     thread = sampler.readings[0].processes[0].threads[0]
     assert thread.ran + thread.waited > 0.5  # It wanted to all the time.
+
+
+class OncePage(BaseHTTPRequestHandler):
+    """A page of metrics that is there the first time only."""
+
+    asked = 0
+
+    def do_GET(self) -> None:
+        type(self).asked += 1
+        is_there = self.path == "/metrics" and self.asked == 1
+        body = b"process_cpu_seconds_total 1\n" if is_there else b""
+        self.send_response(200 if is_there else 500)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None: ...
+
+
+def test_a_node_that_answers_no_more_does_not_end_the_readings() -> None:
+    into = Told()
+    with ThreadingHTTPServer(("127.0.0.1", 0), OncePage) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/metrics"
+        with Sampler(metrics=[url], into=into, interval_s=0.2) as sampler:
+            sampler.start({"client": [], "broker": []})
+            assert into.has_reading.wait(60)
+        server.shutdown()
+    assert sampler.readings[0].nodes == {}
+    assert sampler.readings[0].machine.cores >= 1

@@ -36,7 +36,9 @@ def test_bytes_that_nobody_reads_are_seen() -> None:
     ):
         client.sendall(b"x" * 1000)
         assert served.recv(1, socket.MSG_PEEK)  # They have arrived.
-        assert waiting(sockets.now(), process_tree.sockets(os.getpid())).unread_bytes >= 1000
+        ours = process_tree.sockets(os.getpid())
+        assert waiting(sockets.now(), ours).unread_bytes >= 1000
+        assert waiting(sockets.in_namespaces_of([os.getpid(), 1]), ours).unread_bytes >= 1000
 
 
 def test_who_listens_on_a_port_of_this_machine() -> None:
