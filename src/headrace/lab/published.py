@@ -131,6 +131,35 @@ PUBLISHED: Final[tuple[Published, ...]] = (
     ),
 )  # fmt: skip
 
+# What each paper says about the machines that it measured on, in its own words.
+MACHINES: Final[Mapping[str, Mapping[str, str]]] = {
+    INSERT: {
+        "where it says so": "Table I",
+        "CPU": "Intel(R) Xeon(R) CPU E5-2697 v3 @ 2.60GHz, 8 cores",
+        "RAM": "32GB",
+        "measured bandwidth between nodes": "117.5 MB/s",
+        "measured bandwidth of intra-node transfer": "908 MB/s",
+        "measured write performance": "about 70 MB/s",
+        "Kafka version": "2.3.0",
+    },
+    KAFKA: {
+        "where it says so": "section 5",
+        "machines": "2 Linux machines, each with 8 2GHz cores, 16GB of memory, 6 disks with RAID 10",
+        "network": "a 1Gb network link",
+    },
+    CKU: {
+        "where it says so": "Results",
+        "brokers": "2-CKU multi-zone clusters created in AWS, GCP, and Azure clouds",
+        "client version": "Apache Kafka 2.4 / Confluent Platform 5.4",
+    },
+    AWS: {
+        "where it says so": "section IV-A",
+        "machines": "Each EC2 m3xlarge machine has 4 vCPU, 15 GB of memory, 240 GB SSD storage",
+        "processor": "2.5 GHz, Intel Xeon E5-2670v2 processors",
+        "Kafka version": "0.9",
+    },
+}
+
 
 def published_for(preset: str) -> list[Published]:
     return [each for each in PUBLISHED if each.preset == preset]

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.lab.evidence import Verdict
 from headrace.lab.findings import FINDINGS, TIPS_BEHIND, TIPS_COMPRESSION, TIPS_LINGER, TIPS_PARTITIONS, judge
-from headrace.lab.published import PUBLISHED
+from headrace.lab.published import MACHINES, PUBLISHED
 from headrace.lab.results import Bottleneck, RepeatLine, Results
 from tests.result_values import repeat, scenario
 
@@ -266,6 +266,7 @@ def test_a_difference_within_chance_is_none_and_within_much_chance_untold() -> N
 def test_every_preset_that_is_published_is_judged_and_quoted() -> None:
     judged = {finding.preset for finding in FINDINGS}
     assert {each.preset for each in PUBLISHED} <= judged
+    assert {each.source.paper for each in (*FINDINGS, *PUBLISHED)} == MACHINES.keys()
     for each in itertools.chain(FINDINGS, PUBLISHED):
         assert each.source.quote
         assert each.source.section

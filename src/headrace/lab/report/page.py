@@ -14,7 +14,7 @@ from headrace.lab.comparison import Row, compare
 from headrace.lab.errors import LabError
 from headrace.lab.findings import Judgement, Verdict, judge, preset_of
 from headrace.lab.metrics import in_order, metric_text
-from headrace.lab.published import published_for
+from headrace.lab.published import MACHINES, published_for
 from headrace.lab.report import markup
 from headrace.lab.report.drawings import (
     bar_charts,
@@ -66,7 +66,9 @@ def page(runs: Sequence[Results]) -> str:
             markup.section("The machine meanwhile", markup.charts_grid(map(figure, machine_charts(subjects)))),
             markup.section("Percentiles", markup.charts_grid(map(figure, percentile_charts(subjects)))),
             markup.section("Verdicts", _verdicts(subjects)),
-            markup.section("The machine and the run", *(_facts(name, run) for name, run in _named(runs))),
+            markup.section(
+                "The machine and the run", *(_facts(name, run) for name, run in _named(runs)), _theirs(runs)
+            ),
             "</main>",
             _footer(),
         )
@@ -336,6 +338,18 @@ def _facts(name: str, run: Results) -> str:
         + markup.folded_json("Workload", scenario.workload)
         + markup.folded_json("Target", scenario.target)
         + "</div>"
+    )
+
+
+def _theirs(runs: Sequence[Results]) -> str:
+    """The machine that a paper's values are of."""
+    preset = preset_of(runs)
+    if preset is None:
+        return ""
+    papers = dict.fromkeys(judgement.finding.source.paper for judgement in judge(preset, runs))
+    return "".join(
+        f'<div class="card" data-paper><h3>{escape(paper)}</h3>{markup.facts(MACHINES[paper])}</div>'
+        for paper in papers
     )
 
 

@@ -111,6 +111,7 @@ def test_a_run_of_a_preset_has_its_findings_judged(tmp_path: Path) -> None:
     shown = Outline(page([results]))
     assert [each["data-verdict"] for each in shown.having("data-verdict")] == ["holds", "does not hold"]
     assert "greater than the latter one" in shown.text
+    assert "Each EC2 m3xlarge machine has 4 vCPU" in shown.text
     assert not Outline(page([whole(tmp_path / "b")])).having("data-verdict")
 
 
