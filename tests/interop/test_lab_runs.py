@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,6 +95,7 @@ def test_three_brokers_of_which_one_is_killed(tmp_path: Path) -> None:
     )
     assert results.partial is None
     (line,) = results.repeats
+    assert line.events == ["broker1 killed at 2 s"]
     assert line.metrics["rate_per_s"] > 0
     assert line.metrics["planned_latency_p999_ms"] > 0
 
@@ -185,6 +187,7 @@ def test_ctrl_c_leaves_what_was_known(tmp_path: Path) -> None:
         try:
             while not any(b'"second"' in file.read_bytes() for file in out.glob("*/results.jsonl")):
                 assert process.poll() is None, process.communicate()
+                time.sleep(0.05)
             process.send_signal(signal.SIGINT)
             _, complaint = process.communicate(timeout=60)
         finally:
@@ -193,6 +196,28 @@ def test_ctrl_c_leaves_what_was_known(tmp_path: Path) -> None:
     assert b"Traceback" not in complaint
     (file,) = out.glob("*/results.jsonl")
     assert json.loads(file.read_text().splitlines()[-1]) == {"kind": "end", "partial": "stopped before its time"}
+
+
+def test_a_lab_that_is_killed_leaves_no_broker_behind(tmp_path: Path) -> None:
+    workload = tmp_path / "long.yaml"
+    workload.write_text(json.dumps({**SHORT, "duration": "600s", "groups": 1}))
+    out = tmp_path / "out"
+    with command("", "lab", "run", str(workload), "--out", str(out)) as process:
+        try:
+            while not any(b'"second"' in file.read_bytes() for file in out.glob("*/results.jsonl")):
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.05)
+            started = {each.pid: each.born_s for each in tree(process.pid)}
+            (data,) = (
+                Path(words[words.index("--data") + 1]) for pid in started if "--data" in (words := _arguments(pid))
+            )
+            assert data.is_dir()
+        finally:
+            process.kill()
+    deadline_s = time.monotonic() + 120
+    while data.exists() or any(started.get(each.pid) == each.born_s for each in everyone()):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.1)
 
 
 def _arguments(pid: int) -> list[str]:

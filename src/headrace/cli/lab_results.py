@@ -92,6 +92,8 @@ def print_results(results: "Results", *, everything: bool = False) -> None:
         _print_all(title, cells)
     else:
         _print_cells(title, cells)
+    for text in dict.fromkeys(event for each in cells for line in each.repeats for event in line.events):
+        note(text)
     for text in _refusals(cells):
         note(f"not measurable here: {text}")
     if results.partial is not None:

@@ -45,7 +45,7 @@ class Course:
         self.sent: dict[int, Second] = {}
         self.consumed: dict[int, Consumed] = {}
         self.cpu: dict[int, CpuUse] = {}
-        self.events: list[str] = []  # Faults, and when they were.
+        self.events: list[str] = []  # Faults that were done, and when.
         self._written = 0
 
     # --- Filling it ----------------------------------------------------------------------------------------------
@@ -124,6 +124,7 @@ class Course:
             steady=self._steady(measured_s),
             gate=repeat_gate(metrics, use.disturbance(stall_share=stall_share), thresholds),
             bottleneck=bottleneck,
+            events=self.events,
             partial=partial,
         )
 

@@ -135,6 +135,7 @@ class _Repeat:
             self._note_consumed(consumers, before=None)
         for line in self._course.lines():
             self._tell(line)
+        self._course.events += map(str, harm.done)
         self._note_troubles([*senders.outcome.troubles, *consumers.troubles, *harm.troubles])
         return self._course.repeat_line(
             sending_s=senders.outcome.elapsed_s,

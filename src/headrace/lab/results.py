@@ -101,6 +101,7 @@ class RepeatLine:
     steady: Steady | None = None
     gate: Mapping[str, str] = field(default_factory=dict)  # By metric: PASSED, or why it is not measurable here.
     bottleneck: Bottleneck | None = None
+    events: Sequence[str] = ()  # Faults that were done meanwhile, and when.
     partial: str | None = None
 
     def is_measured(self, metric: str) -> bool:

@@ -108,6 +108,12 @@ def test_a_repeat_that_was_cut_short_at_once_has_no_metrics_and_is_no_error() ->
     assert (line.metrics, line.histograms, line.partial) == ({}, {}, "killed")
 
 
+def test_what_was_done_to_brokers_is_told() -> None:
+    made = run(course())
+    made.events.append("broker1 killed at 2 s")
+    assert made.repeat_line(sending_s=6.0).events == ["broker1 killed at 2 s"]
+
+
 def test_seconds_are_told_once_and_in_order() -> None:
     made = run(course())
     made.start_utc_ns = 1_700_000_000 * SECOND_NS

@@ -54,6 +54,7 @@ REPEAT = RepeatLine(
     steady=Steady(is_steady=True, variation=0.01, slope_per_minute=0.001),
     gate={"rate_per_s": PASSED, "planned_latency_p99_ms": "the sender was late by more than 10% of it"},
     bottleneck=Bottleneck(verdict="generator", evidence=["it was late"]),
+    events=["broker1 killed at 2 s"],
 )
 
 

@@ -6,11 +6,9 @@
 Whatever happens inside, nothing that was started is left, and nothing that it kept.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from headrace import __version__
@@ -20,6 +18,7 @@ from headrace.lab.null_sink import NullSink
 from headrace.lab.readings.sockets import listeners
 from headrace.lab.targets.apache_cluster import ApacheCluster
 from headrace.lab.targets.apache_kafka import BROKER_JVM_OPTIONS, KAFKA_VERSION, java_command
+from headrace.lab.targets.leash import leashed_directory
 from headrace.lab.targets.member import Member
 from headrace.lab.targets.proxy import Proxy
 from headrace.lab.targets.spec import TargetSpec
@@ -94,13 +93,13 @@ def running(spec: TargetSpec, *, partitions: int = 1, is_cuttable: bool = False)
 
 
 def _node(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool) -> Target:
-    data = stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-lab-"))
+    data = stack.enter_context(leashed_directory())
     port, http_port = lasting_ports(2)
     properties = {"http.listen": f"127.0.0.1:{http_port}", **spec.properties}
     proxy = _proxy(stack, ("127.0.0.1", port)) if is_cuttable else None
     node = stack.enter_context(
         NodeProcess(
-            Path(data),
+            data,
             listen=f"127.0.0.1:{port}",
             settings=properties,
             advertise=None if proxy is None else proxy.address,
@@ -119,11 +118,11 @@ def _node(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool
 
 def _kafka(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool) -> Target:
     java_command()  # Says what is missing before anything is started.
-    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-lab-", ignore_cleanup_errors=True))
+    directory = stack.enter_context(leashed_directory())
     heap = spec.heap or _HEAPS.get(spec.brokers, _HEAP_OF_SEVERAL)
     options = [option for option in BROKER_JVM_OPTIONS if not option.startswith(("-Xms", "-Xmx"))]
     cluster = ApacheCluster(
-        Path(directory) / "kafka",
+        directory / "kafka",
         brokers=spec.brokers,
         properties=spec.properties,
         jvm_options=[f"-Xms{heap}", f"-Xmx{heap}", *options],
