@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from headrace.lab.readings import process_tree
 
-_CGROUP_1: Final = Path("/sys/fs/cgroup/blkio")
-_CGROUP_2: Final = Path("/sys/fs/cgroup")
+# Control groups, of which version 1 has a tree for each controller.
+_CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
 class _Thread:
@@ -134,60 +134,78 @@ class SlowSource(_Thread):
         os.close(self._descriptor)
 
 
+class NoLimit(Exception):
+    """There is no control group for it here, or none that may be made."""
+
+
 @contextmanager
-def throttled_device(directory: Path, pid: int, *, bytes_per_s: int) -> Iterator["ThrottledDevice"]:
+def limited_cpu(pid: int, *, share: float) -> Iterator["ControlGroup"]:
+    """A process, with what it has started and will, may use so much of a core."""
+    period_us = 100_000
+    quota = str(round(share * period_us))
+    version_1 = _Limit(_CGROUPS / "cpu", "cpu.cfs_quota_us", quota, "-1")
+    version_2 = _Limit(_CGROUPS, "cpu.max", f"{quota} {period_us}", f"max {period_us}")
+    with _limited(pid, "cpu", version_1, version_2) as group:
+        yield group
+
+
+@contextmanager
+def throttled_device(directory: Path, pid: int, *, bytes_per_s: int) -> Iterator["ControlGroup"]:
     """A process, with what it has started and will, may write so much a second to the device of a directory."""
     device = _device(directory)
-    throttle = ThrottledDevice(device)
+    version_1 = _Limit(
+        _CGROUPS / "blkio", "blkio.throttle.write_bps_device", f"{device} {bytes_per_s}", f"{device} 0"
+    )
+    version_2 = _Limit(_CGROUPS, "io.max", f"{device} wbps={bytes_per_s}", f"{device} wbps=max")
+    with _limited(pid, "io", version_1, version_2) as group:
+        yield group
+
+
+class _Limit(NamedTuple):
+    root: Path  # Of the groups.
+    file: str
+    limit: str  # What is written there, and what takes it back.
+    nothing: str
+
+
+@contextmanager
+def _limited(pid: int, controller: str, version_1: _Limit, version_2: _Limit) -> Iterator["ControlGroup"]:
+    has_second = controller in _controllers(version_2.root / "cgroup.subtree_control")
+    group = ControlGroup(version_2 if has_second else version_1)
     try:
-        throttle.set(bytes_per_s)
-        throttle.take(pid)
-        yield throttle
+        group.take(pid)
+        yield group
     finally:
-        throttle.discard()
+        group.discard()
 
 
-class NoThrottle(Exception):
-    """There is no control group for it here."""
-
-
-class ThrottledDevice:
-    def __init__(self, device: str) -> None:
-        self._device = device
-        name = f"headrace-test-{os.getpid()}"
-        if (_CGROUP_1 / "blkio.throttle.write_bps_device").exists():
-            self._group, self._file, self._line = _CGROUP_1 / name, "blkio.throttle.write_bps_device", "{} {}"
-        elif "io" in _controllers(_CGROUP_2 / "cgroup.subtree_control"):
-            self._group, self._file, self._line = _CGROUP_2 / name, "io.max", "{} wbps={}"
-        else:
-            raise NoThrottle("no control group can throttle a device here")
-        self._home = self._group.parent / "cgroup.procs"
+class ControlGroup:
+    def __init__(self, limit: _Limit) -> None:
+        self._limit = limit
+        self._group = limit.root / f"headrace-test-{os.getpid()}"
         try:
             self._group.mkdir()
         except OSError as error:
-            raise NoThrottle(f"no control group may be made here: {error}") from error
-
-    def set(self, bytes_per_s: int | None) -> None:
-        nothing = "0" if self._file.startswith("blkio") else "max"
-        limit = nothing if bytes_per_s is None else str(bytes_per_s)
+            raise NoLimit(f"no control group may be made here: {error}") from error
         try:
-            (self._group / self._file).write_text(self._line.format(self._device, limit))
+            (self._group / limit.file).write_text(limit.limit)
         except OSError as error:
-            raise NoThrottle(f"device {self._device} cannot be throttled here: {error}") from error
+            self.discard()
+            raise NoLimit(f"{limit.file} cannot be set here: {error}") from error
 
     def take(self, pid: int) -> None:
         for process in process_tree.tree(pid):
             (self._group / "cgroup.procs").write_text(str(process.pid))
 
     def lift(self) -> None:
-        self.set(None)
+        (self._group / self._limit.file).write_text(self._limit.nothing)
 
     def discard(self) -> None:
-        with suppress(OSError, NoThrottle):
+        with suppress(OSError):
             self.lift()
         for pid in (self._group / "cgroup.procs").read_text().split():
             with suppress(OSError):
-                self._home.write_text(pid)
+                (self._limit.root / "cgroup.procs").write_text(pid)
         with suppress(OSError):
             self._group.rmdir()
 
@@ -204,5 +222,5 @@ def _device(directory: Path) -> str:
     number = directory.stat().st_dev
     found = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
     if not found.exists():
-        raise NoThrottle(f"{directory} lies on no device of its own")
+        raise NoLimit(f"{directory} lies on no device of its own")
     return ((found.parent if (found / "partition").exists() else found) / "dev").read_text().strip()

@@ -23,7 +23,7 @@ from headrace.lab.timeline import Second
 from headrace.testing.node_process import NodeProcess
 from headrace.testing.ports import lasting_ports
 from tests.clients.command_line import Headrace
-from tests.interop.plants import CappedLink, HeldOff, NoThrottle, SlowSource, throttled_device
+from tests.interop.plants import CappedLink, HeldOff, NoLimit, SlowSource, limited_cpu, throttled_device
 from tests.oracle.kafka import ApacheKafka, run_tool
 from tests.oracle.toolbox import ToolMissing
 from tests.proofs.tracing import Tracer, helper_pid
@@ -135,12 +135,23 @@ def test_a_slow_broker(tmp_path: Path) -> None:
     assert "was stopped for" in said(found)
 
 
+def test_a_broker_with_a_twentieth_of_a_core(tmp_path: Path) -> None:
+    with node(tmp_path) as target:
+        try:
+            with limited_cpu(*target.pids, share=0.05) as plant:
+                found = judge(target, lambda roles: plant, terms=ONE_BY_ONE)
+        except NoLimit as missing:
+            pytest.skip(str(missing))
+    assert found.verdict is Verdict.BROKER_CPU, found
+    assert "was ready and without a CPU for" in said(found)
+
+
 def test_a_throttled_disk(tmp_path: Path) -> None:
     with node(tmp_path, FLUSHED) as target:
         try:
             with throttled_device(tmp_path, *target.pids, bytes_per_s=50_000) as plant:
                 found = judge(target, lambda roles: plant)
-        except NoThrottle as missing:
+        except NoLimit as missing:
             pytest.skip(str(missing))
     assert found.verdict is Verdict.DISK, found
     assert "a flush to the broker's device was under way" in said(found)
