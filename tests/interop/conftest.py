@@ -23,6 +23,7 @@ LENGTHY = frozenset(
         "test_columnar.py",
         "test_columnar_cluster.py",
         "test_columnar_transactions.py",
+        "test_fleets.py",
         "test_groups.py",
         "test_kafka_scripts.py",
         "test_lab_runs.py",

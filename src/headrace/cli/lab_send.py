@@ -13,6 +13,7 @@ import typer
 
 from headrace.cli.connection import Connection, connected
 from headrace.cli.extras import require
+from headrace.cli.lab_places import Place, placed
 from headrace.cli.output import AsJson, CommandError, print_json
 from headrace.cli.produce import Acks, Compression
 from headrace.cli.stopping import StopRequest
@@ -76,7 +77,24 @@ def send(
     engine: Annotated[
         EngineName, typer.Option("--engine", "-e", help="librdkafka is what people run; columnar is for high rates.")
     ] = EngineName.LIBRDKAFKA,
-    processes: Annotated[int, typer.Option("--processes", "-n", min=1, help="That share the rate.")] = 1,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes", "-n", min=1, help="That share the rate: 1 if not said, with --on local[N] as many as N."
+        ),
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="MASTER",
+            help="Have Spark run the senders, as tasks that start together: local[2], spark://host:7077.",
+        ),
+    ] = None,
+    spark_options: Annotated[
+        list[str],
+        typer.Option("--spark-option", metavar="KEY=VALUE", help="For --on, one of Spark's own. May be repeated."),
+    ] = [],  # noqa: B006
     rate: Annotated[
         str | None,
         typer.Option(
@@ -212,6 +230,9 @@ def send(
     from headrace.lab.quantities import parse_rate_per_s, parse_size_bytes, parse_time_s
     from headrace.lab.scenario import PROFILES, Payload, Scenario
 
+    place = placed(on=on, spark_options=spark_options)
+    if on is not None and ceiling:
+        raise typer.BadParameter("--ceiling is of this machine alone: leave out --on")
     if metrics and readings is None:
         raise typer.BadParameter("--metrics is for --readings FILE: where are they to be written?")
     if rate is None and not ceiling and schedule is not ScheduleName.REPLAY:
@@ -234,7 +255,7 @@ def send(
         topic=topic,
         partition=partition,
         engine=engine.value,
-        processes=processes,
+        processes=place.members_by_default(processes),
         schedule="unpaced" if is_unpaced else schedule.value,
         rate_per_s=None if is_unpaced or rate is None else parse_rate_per_s(rate),
         burst_messages=burst,
@@ -257,7 +278,7 @@ def send(
         _ceilings(cluster, scenario, partitions=partitions, as_json=as_json)
     else:
         _send(
-            cluster, scenario, to=to, partitions=partitions, out=out, readings=readings, metrics=metrics or [],
+            cluster, scenario, place, to=to, partitions=partitions, out=out, readings=readings, metrics=metrics or [],
             as_json=as_json,
         )  # fmt: skip
 
@@ -265,6 +286,7 @@ def send(
 def _send(
     cluster: Connection,
     scenario: "Scenario",
+    place: Place,
     *,
     to: To,
     partitions: int,
@@ -278,7 +300,9 @@ def _send(
     from headrace.lab.sending import send
 
     with (
+        StopRequest() as stop,  # First: whatever is begun after it is ended before it.
         _opened(out) as into,
+        place.crew() as crew,
         destination(
             to.value,
             cluster.settings,
@@ -287,12 +311,12 @@ def _send(
             with_metrics=readings is not None,
         ) as target,
         _sampling(target, readings, metrics) as sampler,
-        StopRequest() as stop,
         watching(scenario) as watch,
     ):
         sent = send(
             scenario,
             target,
+            crew=crew,
             timeout_s=cluster.timeout_s,
             into=into,
             watch=watch,

@@ -8,6 +8,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
 from headrace.cli.output import note, print_table, progress
 from headrace.lab.bottleneck import Finding
+from headrace.lab.crew import HERE
 from headrace.lab.scenario import Scenario
 from headrace.lab.sent import QUANTILES, Sent, quantiles_ms
 from headrace.lab.timeline import Second
@@ -50,7 +51,8 @@ def _now_text(scenario: Scenario, row: Second) -> str:
 
 def print_sent(sent: Sent) -> None:
     total, outcome, scenario = sent.total, sent.outcome, sent.scenario
-    title = f"{scenario.processes} x {scenario.engine} to {sent.target}, topic {scenario.topic}"
+    senders = f"{scenario.processes} x {scenario.engine}" + ("" if sent.where == HERE else f" on {sent.where}")
+    title = f"{senders} to {sent.target}, topic {scenario.topic}"
     answered = ("given to the network", total.unanswered) if scenario.terms.acks == "0" else None
     counts: list[tuple[str, int]] = [("planned", total.planned), ("sent", total.sent)]
     counts.append(answered or ("acknowledged", total.acknowledged))

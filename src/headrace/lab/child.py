@@ -6,7 +6,7 @@ import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, Final
 
@@ -15,12 +15,48 @@ from headrace.errors import HeadraceError
 _LAST_WORDS_BYTES: Final = 2000
 
 
-class Child:
-    def __init__(self, module: str, number: int) -> None:
-        self.number = number
+class Lines:
+    """Lines of JSON, both ways: our end of them."""
+
+    def __init__(self, incoming: IO[bytes], outgoing: IO[bytes]) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._buffer = b""
+
+    def fileno(self) -> int:
+        """Readable when something was said, or nothing will be any more."""
+        return self._incoming.fileno()
+
+    def say(self, message: Mapping[str, Any]) -> None:
+        with suppress(BrokenPipeError, ConnectionError):  # If it is dead, its output tells.
+            self._outgoing.write(json.dumps(message).encode() + b"\n")
+            self._outgoing.flush()
+
+    def hear(self) -> list[dict[str, Any]] | None:
+        """What it said since, once there is something; None at the end."""
+        try:
+            data = os.read(self._incoming.fileno(), 1 << 20)
+        except ConnectionError:
+            data = b""
+        if not data:
+            return None
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def close(self) -> None:
+        with suppress(BrokenPipeError, ConnectionError):  # There may be something left to be said to it.
+            self._outgoing.close()
+        self._incoming.close()
+
+
+class Child(Lines):
+    """A process, on this machine."""
+
+    def __init__(self, module: str, *, wrapper: Sequence[str] = ()) -> None:
+        """`wrapper` is a command that becomes the process by `exec`, after putting it somewhere."""
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module],
+            [*wrapper, sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -28,43 +64,30 @@ class Child:
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self.stdin, self.stdout = self._process.stdin, self._process.stdout
-        self.pid = self._process.pid
-        self._buffer = b""
-
-    def say(self, message: Mapping[str, Any]) -> None:
-        with suppress(BrokenPipeError):  # If it is dead, its output tells.
-            self.stdin.write(json.dumps(message).encode() + b"\n")
-            self.stdin.flush()
-
-    def hear(self) -> list[dict[str, Any]] | None:
-        """What it said since, once there is something; None at the end."""
-        data = os.read(self.stdout.fileno(), 1 << 20)
-        if not data:
-            return None
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        return [json.loads(line) for line in lines]
+        super().__init__(self._process.stdout, self._process.stdin)
+        self.pid: int | None = self._process.pid
 
     def last_words(self) -> str:
+        """Why it went without having told how it ended."""
         text = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
         return text[-_LAST_WORDS_BYTES:].strip() or f"exit status {self._process.poll()}"
 
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
-        with suppress(BrokenPipeError):  # There may be something left to be said to it.
-            self.stdin.close()
-        self.stdout.close()
+        self.close()
         self._log.close()
 
 
 class Pipe:
     """The other end of it, within the process."""
 
-    def __init__(self, incoming: IO[bytes], outgoing: IO[bytes]) -> None:
-        """`incoming` is not buffered, so that what select sees is what is left to read."""
+    def __init__(self, incoming: IO[bytes], outgoing: IO[bytes], *, heard: Any = None) -> None:
+        """`incoming` is not buffered, so that what select sees is what is left to read. `heard` has come another
+        way, and is what is heard first."""
         self._incoming = incoming
         self._outgoing = outgoing
+        self._heard = heard
 
     @classmethod
     def standard(cls) -> "Pipe":
@@ -72,6 +95,9 @@ class Pipe:
         return cls(incoming, sys.stdout.buffer)
 
     def hear(self) -> Any:
+        if self._heard is not None:
+            heard, self._heard = self._heard, None
+            return heard
         line = self._incoming.readline()
         if not line:
             raise EOFError
@@ -86,13 +112,18 @@ class Pipe:
 
 
 def run_child(run: Callable[[Pipe], None]) -> None:
-    """The life of such a process: what goes wrong is told to whoever started it, if that one is still there."""
-    pipe = Pipe.standard()
+    """The life of such a process."""
+    sys.exit(0 if serve(run, Pipe.standard()) else 1)
+
+
+def serve(run: Callable[[Pipe], None], pipe: Pipe) -> bool:
+    """Whether it came to its end. What goes wrong is told to whoever asked for it, if that one is still there."""
     try:
         run(pipe)
     except (HeadraceError, OSError) as error:
         with suppress(OSError):
             pipe.say({"trouble": str(error)})
-        sys.exit(1)
+        return False
     except EOFError:
-        sys.exit(1)
+        return False
+    return True

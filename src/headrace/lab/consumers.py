@@ -17,19 +17,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from headrace.lab.child import Child
 from headrace.lab.consumed import Consumed
+from headrace.lab.crew import Crew, Member, Processes, Squad
 from headrace.lab.errors import LabError
 
+_MODULE: Final = "headrace.lab.consumer_process"
 _JOIN_S: Final = 60.0
 _STOP_S: Final = 20.0  # To leave a group, with nobody there to be told so.
 _IDLE_S: Final = 5.0  # Without a message, after which none is expected any more.
 _LOOK_S: Final = 0.2
 
 
-class _Process(Child):
-    def __init__(self, number: int) -> None:
-        super().__init__("headrace.lab.consumer_process", number)
+class _Consumer:
+    """One of them, and how far it has told."""
+
+    def __init__(self, number: int, member: Member) -> None:
+        self.number = number
+        self.member = member
         self.is_ready = False
         self.is_over = False
         self.seconds = 0  # Told so far.
@@ -45,12 +49,16 @@ class Consumers:
         groups: Sequence[str],
         members: int,
         stagger_s: float = 0.0,
+        crew: Crew | None = None,
     ) -> None:
+        """Processes on this machine, unless there is a crew for it."""
         self._settings = dict(settings)
         self._topic = topic
         self._members = [group for group in groups for _ in range(members)]
         self._stagger_s = stagger_s
-        self._processes: list[_Process] = []
+        self._crew = crew or Processes()
+        self._squads: list[Squad] = []
+        self._consumers: list[_Consumer] = []
         self._selector = selectors.DefaultSelector()
         self._rows: dict[int, Consumed] = {}
         self.troubles: list[str] = []
@@ -63,45 +71,46 @@ class Consumers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in self._processes:
-            process.end()
-        self._processes.clear()
+        for squad in self._squads:
+            squad.end()
+        self._squads.clear()
+        self._consumers.clear()
         self._selector.close()
 
     @property
     def pids(self) -> list[int]:
-        return [process.pid for process in self._processes]
+        """Of those that run on this machine."""
+        return [consumer.member.pid for consumer in self._consumers if consumer.member.pid is not None]
 
     @property
     def total(self) -> int:
         """Messages so far, as of the last second that each has told of."""
-        return sum(process.total for process in self._processes)
+        return sum(consumer.total for consumer in self._consumers)
 
     @property
     def told_seconds(self) -> int | None:
         """All have told of so many; None where nobody will tell of any more."""
-        return min((process.seconds for process in self._processes if not process.is_over), default=None)
+        return min((consumer.seconds for consumer in self._consumers if not consumer.is_over), default=None)
 
     def join(self, *, start_utc_ns: int | None = None, is_stopped: Callable[[], bool] = lambda: False) -> None:
         """Have all in their groups, one after the other; LabError where one cannot.
 
         With a start they take what there is at once; without one they wait until they are told.
         """
-        for number, group in enumerate(self._members):
-            if number and self._stagger_s:
-                self._wait(self._stagger_s, is_stopped)
-            process = _Process(number)
-            self._processes.append(process)
-            self._selector.register(process.stdout, selectors.EVENT_READ, process)
-            told: dict[str, Any] = {
-                "settings": self._settings,
-                "topic": self._topic,
-                "group": group,
-                "timeout_s": _JOIN_S,
-            }
-            process.say(told if start_utc_ns is None else told | {"start_utc_ns": start_utc_ns})
+        orders: list[dict[str, Any]] = [
+            {"settings": self._settings, "topic": self._topic, "group": group, "timeout_s": _JOIN_S}
+            | ({} if start_utc_ns is None else {"start_utc_ns": start_utc_ns})
+            for group in self._members
+        ]
+        if self._stagger_s:
+            for number, order in enumerate(orders):
+                if number:
+                    self._wait(self._stagger_s, is_stopped)
+                self._begin([order])
+        elif orders:
+            self._begin(orders)
         deadline_s = time.monotonic() + 2 * _JOIN_S
-        while not all(process.is_ready for process in self._processes):
+        while not all(consumer.is_ready for consumer in self._consumers):
             self.listen(_LOOK_S)
             if self.troubles:
                 raise LabError(self.troubles[0])
@@ -110,13 +119,21 @@ class Consumers:
             if time.monotonic() > deadline_s:
                 raise LabError(f"the consumers were not ready in {2 * _JOIN_S:g} s")
 
+    def _begin(self, orders: Sequence[Mapping[str, Any]]) -> None:
+        squad = self._crew.begin(_MODULE, orders)
+        self._squads.append(squad)
+        for member in squad.members:
+            consumer = _Consumer(len(self._consumers), member)
+            self._consumers.append(consumer)
+            self._selector.register(member, selectors.EVENT_READ, consumer)
+
     def start(self, start_utc_ns: int) -> None:
-        for process in self._processes:
-            process.say({"start_utc_ns": start_utc_ns})
+        for consumer in self._consumers:
+            consumer.member.say({"start_utc_ns": start_utc_ns})
 
     def listen(self, timeout_s: float = 0.0) -> None:
         """Learn what there is to learn, for which it waits so long at most."""
-        if not self._processes:
+        if not self._consumers:
             return
         for key, _ in self._selector.select(timeout_s):
             self._hear(key.data)
@@ -133,11 +150,11 @@ class Consumers:
 
     def stop(self) -> None:
         """Have all leave, and learn what they have not told."""
-        for process in self._processes:
-            if not process.is_over:
-                process.say({"stop": True})
+        for consumer in self._consumers:
+            if not consumer.is_over:
+                consumer.member.say({"stop": True})
         deadline_s = time.monotonic() + _STOP_S
-        while any(not process.is_over for process in self._processes) and time.monotonic() < deadline_s:
+        while any(not consumer.is_over for consumer in self._consumers) and time.monotonic() < deadline_s:
             self.listen(_LOOK_S)
 
     def rows(self, before: int | None = None) -> Iterator[tuple[int, Consumed]]:
@@ -151,26 +168,26 @@ class Consumers:
         while not is_stopped() and (left_s := deadline_s - time.monotonic()) > 0:
             self.listen(min(left_s, _LOOK_S))
 
-    def _hear(self, process: _Process) -> None:
-        heard = process.hear()
+    def _hear(self, consumer: _Consumer) -> None:
+        heard = consumer.member.hear()
         if heard is None:
-            self._selector.unregister(process.stdout)
-            if not process.is_over:
-                self.troubles.append(f"consumer {process.number}: {process.last_words()}")
-                process.is_over = True
+            self._selector.unregister(consumer.member)
+            if not consumer.is_over:
+                self.troubles.append(f"consumer {consumer.number}: {consumer.member.last_words()}")
+                consumer.is_over = True
         for message in heard or []:
             if "ready" in message:
-                process.is_ready = True
+                consumer.is_ready = True
             elif "row" in message:
                 self._rows.setdefault(message["second"], Consumed()).merge(Consumed.from_json(message["row"]))
-                process.seconds = message["second"] + 1
-                process.total = message["total"]
+                consumer.seconds = message["second"] + 1
+                consumer.total = message["total"]
             elif "ending" in message:
                 self._note_ending(message["ending"])
-                process.is_over = True
+                consumer.is_over = True
             else:
-                self.troubles.append(f"consumer {process.number}: {message['trouble']}")
-                process.is_over = True
+                self.troubles.append(f"consumer {consumer.number}: {message['trouble']}")
+                consumer.is_over = True
 
     def _note_ending(self, ending: Mapping[str, int | None]) -> None:
         if (first_ns := ending["first_ns"]) is not None:

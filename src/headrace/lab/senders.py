@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 
-from headrace.lab.child import Child
+from headrace.lab.crew import Crew, Member, Processes, Squad
 from headrace.lab.errors import LabError
 from headrace.lab.scenario import Scenario
 from headrace.lab.sender import ANSWERS_S
 from headrace.lab.timeline import Second
 
+_MODULE: Final = "headrace.lab.sender_process"
 _START_S: Final = 0.3  # From the word to the start: enough for every process to hear it.
 _CONNECT_S: Final = 60.0  # A large file is read first.
 _GRACE_S: Final = 30.0  # Beyond what a run may take by its own rules.
@@ -45,19 +46,27 @@ class Outcome:
     throttled_s: float = 0.0  # Brokers said that they hold back for a quota's sake.
 
 
-class _Process(Child):
-    def __init__(self, number: int) -> None:
-        super().__init__("headrace.lab.sender_process", number)
-        self.seconds = 0  # Told so far.
+class _Sender:
+    """One of them, and how far it has told."""
+
+    def __init__(self, number: int, member: Member) -> None:
+        self.number = number
+        self.member = member
+        self.seconds = 0
         self.is_over = False
 
 
 class Senders:
-    def __init__(self, scenario: Scenario, settings: Mapping[str, str], *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, scenario: Scenario, settings: Mapping[str, str], *, timeout_s: float = 10.0, crew: Crew | None = None
+    ) -> None:
+        """Processes on this machine, unless there is a crew for it."""
         self._scenario = scenario
         self._settings = dict(settings)
         self._timeout_s = timeout_s
-        self._processes: list[_Process] = []
+        self._crew = crew or Processes()
+        self._squad: Squad | None = None
+        self._senders: list[_Sender] = []
         self._selector = selectors.DefaultSelector()
         self._rows: dict[int, Second] = {}
         self._told = 0
@@ -71,64 +80,66 @@ class Senders:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in self._processes:
-            process.end()
-        self._processes.clear()
+        if self._squad is not None:
+            self._squad.end()
+        self._senders.clear()
         self._selector.close()
 
     @property
     def pids(self) -> list[int]:
-        return [process.pid for process in self._processes]
+        """Of those that run on this machine."""
+        return [sender.member.pid for sender in self._senders if sender.member.pid is not None]
 
     def connect(self) -> None:
-        """Have all processes ready to start; LabError where one cannot."""
-        for number in range(self._scenario.processes):
-            process = _Process(number)
-            self._processes.append(process)
-            self._selector.register(process.stdout, selectors.EVENT_READ, process)
-            process.say(
-                {
-                    "scenario": self._scenario.to_json(),
-                    "index": number,
-                    "settings": self._settings,
-                    "timeout_s": self._timeout_s,
-                }
-            )
-        waited = set(self._processes)
+        """Have all ready to start; LabError where one cannot."""
+        orders = [
+            {
+                "scenario": self._scenario.to_json(),
+                "index": number,
+                "settings": self._settings,
+                "timeout_s": self._timeout_s,
+            }
+            for number in range(self._scenario.processes)
+        ]
+        self._squad = self._crew.begin(_MODULE, orders)
+        self._senders = [_Sender(number, member) for number, member in enumerate(self._squad.members)]
+        for sender in self._senders:
+            self._selector.register(sender.member, selectors.EVENT_READ, sender)
+        waited = set(self._senders)
         deadline_s = time.monotonic() + _CONNECT_S + self._timeout_s
         while waited:
             events = self._selector.select(max(0.0, deadline_s - time.monotonic()))
             if not events:
                 raise LabError(f"{len(waited)} senders were not ready in {_CONNECT_S + self._timeout_s:g} s")
             for key, _ in events:
-                process = key.data
-                heard = process.hear()
-                for message in [{"trouble": process.last_words()}] if heard is None else heard:
+                sender = key.data
+                heard = sender.member.hear()
+                for message in [{"trouble": sender.member.last_words()}] if heard is None else heard:
                     if "trouble" in message:
                         raise LabError(message["trouble"])
-                    waited.discard(process)
+                    waited.discard(sender)
 
     def start(self) -> None:
         """Have all begin at one moment, in a moment."""
         self.start_utc_ns = time.time_ns() + round(_START_S * 1e9)
-        for process in self._processes:
-            process.say({"start_utc_ns": self.start_utc_ns})
+        for sender in self._senders:
+            sender.member.say({"start_utc_ns": self.start_utc_ns})
 
     def rows(self) -> Iterator[tuple[int, Second]]:
         """Each second, as soon as all senders have told of it."""
         deadline_s = self._deadline_s()
-        while not all(process.is_over for process in self._processes):
+        while not all(sender.is_over for sender in self._senders):
             left_s = None if deadline_s is None else deadline_s - time.monotonic()
             if left_s is not None and left_s <= 0:
                 self.outcome.troubles += [
-                    f"sender {process.number} did not end" for process in self._processes if not process.is_over
+                    f"sender {sender.number} did not end" for sender in self._senders if not sender.is_over
                 ]
                 break
             for key, _ in self._selector.select(left_s):
                 self._listen(key.data)
             yield from self._complete()
-        for process in self._processes:
-            process.is_over = True
+        for sender in self._senders:
+            sender.is_over = True
         yield from self._complete()
 
     def pop_client_statistics(self) -> list[dict[str, Any]]:
@@ -138,34 +149,34 @@ class Senders:
 
     def stop(self) -> None:
         """End sending now; `rows` goes on until all have told how it went."""
-        for process in self._processes:
-            process.say({"stop": True})
+        for sender in self._senders:
+            sender.member.say({"stop": True})
 
     def _deadline_s(self) -> float | None:
         if self._scenario.duration_s is None:
             return None
         return time.monotonic() + self._scenario.duration_s + ANSWERS_S + self._timeout_s + _GRACE_S
 
-    def _listen(self, process: _Process) -> None:
-        heard = process.hear()
+    def _listen(self, sender: _Sender) -> None:
+        heard = sender.member.hear()
         if heard is None:
-            self._selector.unregister(process.stdout)
-            if not process.is_over:
-                self.outcome.troubles.append(f"sender {process.number}: {process.last_words()}")
-                process.is_over = True
+            self._selector.unregister(sender.member)
+            if not sender.is_over:
+                self.outcome.troubles.append(f"sender {sender.number}: {sender.member.last_words()}")
+                sender.is_over = True
         for message in heard or []:
             if "row" in message:
                 row = self._rows.setdefault(message["second"], Second())
                 row.merge(Second.from_json(message["row"]))
-                process.seconds = message["second"] + 1
+                sender.seconds = message["second"] + 1
             elif "client" in message:
-                self._client_statistics.append({"sender": process.number, **message["client"]})
+                self._client_statistics.append({"sender": sender.number, **message["client"]})
             elif "ending" in message:
                 self._note_ending(message["ending"], message["failures"])
-                process.is_over = True
+                sender.is_over = True
             else:
-                self.outcome.troubles.append(f"sender {process.number}: {message['trouble']}")
-                process.is_over = True
+                self.outcome.troubles.append(f"sender {sender.number}: {message['trouble']}")
+                sender.is_over = True
 
     def _note_ending(self, ending: Mapping[str, Any], failures: Mapping[str, int]) -> None:
         outcome = self.outcome
@@ -181,7 +192,7 @@ class Senders:
 
     def _complete(self) -> Iterator[tuple[int, Second]]:
         """Seconds of which no sender will tell any more."""
-        running = [process.seconds for process in self._processes if not process.is_over]
+        running = [sender.seconds for sender in self._senders if not sender.is_over]
         end = min(running) if running else max(self._rows, default=-1) + 1
         while self._told < end:
             yield self._told, self._rows.pop(self._told, Second())

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import IO
 
 from headrace.lab.client_statistics import INTERVAL_SETTING
+from headrace.lab.crew import Crew, Processes
 from headrace.lab.destination import Destination
 from headrace.lab.readings.sampler import BROKER, CLIENT, Sampler
 from headrace.lab.scenario import Scenario
@@ -16,6 +17,7 @@ def send(
     scenario: Scenario,
     target: Destination,
     *,
+    crew: Crew | None = None,
     timeout_s: float = 10.0,
     into: IO[str] | None = None,
     watch: Callable[[int, Second], None] = lambda second, row: None,
@@ -24,15 +26,17 @@ def send(
 ) -> Sent:
     """Send, and tell what came of it.
 
-    `into` gets the lines of the result as they come. `watch` is shown every second once it is over; `is_stopped` is
-    asked as often, and ends sending early where it says so. `sampler` reads what senders and target do meanwhile.
+    By processes on this machine, unless there is a crew for it. `into` gets the lines of the result as they come.
+    `watch` is shown every second once it is over; `is_stopped` is asked as often, and ends sending early where it
+    says so. `sampler` reads what senders and target do meanwhile.
     """
-    sent = Sent(scenario, target=target.name)
+    crew = crew or Processes()
+    sent = Sent(scenario, target=target.name, where=crew.where)
     settings = dict(target.settings)
     if sampler is not None and scenario.engine == "librdkafka":
         settings = {**INTERVAL_SETTING, **settings}
     has_stopped = False
-    with Senders(scenario, settings, timeout_s=timeout_s) as senders:
+    with Senders(scenario, settings, timeout_s=timeout_s, crew=crew) as senders:
         senders.connect()
         if sampler is not None:
             sampler.start({CLIENT: senders.pids, BROKER: target.pids})

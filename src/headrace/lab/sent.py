@@ -10,6 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import IO, Any, Final, NamedTuple
 
+from headrace.lab.crew import HERE
 from headrace.lab.facts import host_facts, versions
 from headrace.lab.histogram import Histogram
 from headrace.lab.rates import Steadiness, one_minute_rates, steadiness, window_rates
@@ -51,9 +52,10 @@ class Flow(NamedTuple):
 class Sent:
     """Add the seconds as they come."""
 
-    def __init__(self, scenario: Scenario, *, target: str) -> None:
+    def __init__(self, scenario: Scenario, *, target: str, where: str = HERE) -> None:
         self.scenario = scenario
         self.target = target
+        self.where = where  # The senders are.
         self.total = Second()
         self._delivered: list[int] = []  # Acknowledged, or given to the network where nobody answers, by second.
         self._flow: list[Flow] = []
@@ -124,6 +126,7 @@ class Sent:
             "type": "run",
             "started_utc": utc_text(start_utc_ns),
             "target": self.target,
+            "senders_on": self.where,
             "scenario": self.scenario.to_json(),
             "seed": self.scenario.seed,
             "versions": versions(),
