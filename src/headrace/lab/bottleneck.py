@@ -248,6 +248,8 @@ def _sentences(summary: Summary, verdict: Verdict) -> Iterator[str]:
             yield from _network_sentences(summary)
         case Verdict.NONE:
             yield "nothing of what was seen was without idle time"
+            if summary.client is None:
+                yield "the senders were not seen: their processes are not on this machine"
             if summary.broker is None:
                 yield "the broker was not seen: its page of metrics would tell more, and so would its own machine"
     yield from _busiest(summary)

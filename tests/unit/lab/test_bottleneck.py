@@ -88,6 +88,7 @@ def test_what_was_not_seen_is_not_judged() -> None:
     assert verdict(UNANSWERED, **unseen) is Verdict.NONE
     assert "the broker was not seen" in evidence(UNANSWERED, **unseen)
     assert verdict(LATE, client=None) is Verdict.NONE
+    assert "the senders were not seen" in evidence(LATE, client=None)
 
 
 def test_without_a_plan_something_is_always_the_limit() -> None:
