@@ -1,31 +1,33 @@
 """`headrace lab compare`: two results beside each other, as ratios that say how sure they are."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.extras import require
+from headrace.cli.lab_results import OUT, Out
 from headrace.cli.output import AsJson, note, print_json, print_table
 
 if TYPE_CHECKING:
     from headrace.lab.comparison import Comparison, Row
     from headrace.lab.intervals import Interval
 
-_RunPath = typer.Argument(exists=True, metavar="RESULTS", help="The directory of a run, or its results.jsonl.")
+_Run = typer.Argument(help="A run's path, its name or a part of it, or last.")
 
 
 def compare(
-    a: Annotated[Path, _RunPath],
-    b: Annotated[Path, _RunPath],
+    a: Annotated[str, _Run],
+    b: Annotated[str, _Run],
+    out: Out = OUT,
     as_json: AsJson = False,
 ) -> None:
     """Compare two runs: how many times A is B, for each metric and cell, with 95% confidence intervals."""
     require("scipy", extra="lab")
     from headrace.lab.comparison import compare as compared
     from headrace.lab.results import read_results
+    from headrace.lab.summary import find_run
 
-    found = compared(read_results(a), read_results(b))
+    found = compared(read_results(find_run(a, out)), read_results(find_run(b, out)))
     if as_json:
         print_json(found.to_json())
     else:

@@ -6,13 +6,16 @@ from typing import Annotated
 import typer
 
 from headrace.cli.extras import require
+from headrace.cli.lab_results import OUT
 from headrace.cli.output import AsJson, note, print_json
 
 
 def report(
     results: Annotated[
-        list[Path],
-        typer.Argument(exists=True, metavar="RESULTS...", help="Directories of runs, or a directory with several."),
+        list[str],
+        typer.Argument(
+            metavar="RUN...", help="Runs' paths, names or parts of them, or last; or a directory with several."
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -24,6 +27,9 @@ def report(
             help="Where to; `report` beside the first run's results if not said.",
         ),
     ] = None,
+    kept: Annotated[
+        Path, typer.Option("--runs", file_okay=False, metavar="DIRECTORY", help="Where runs with names are kept.")
+    ] = OUT,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Also the charts as PNG files.")] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -33,8 +39,9 @@ def report(
         require("matplotlib", extra="lab")
     from headrace.lab.report.writing import run_paths, write_report
     from headrace.lab.results import read_results
+    from headrace.lab.summary import find_run
 
-    runs = [read_results(path) for path in run_paths(results)]
+    runs = [read_results(path) for path in run_paths([find_run(named, kept) for named in results])]
     written = write_report(runs, out or runs[0].path.parent / "report", with_figures=figures)
     for run in runs:
         if run.partial:

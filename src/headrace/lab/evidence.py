@@ -28,6 +28,11 @@ ALIKE: Final = 0.10
 TELLING: Final = 0.25
 
 
+LOCAL: Final = "local"
+# What a workload means that does not say.
+_UNSAID: Final = {"sender": LOCAL}
+
+
 class Verdict(StrEnum):
     HOLDS = "holds"
     DOES_NOT_HOLD = "does not hold"
@@ -71,7 +76,7 @@ class Evidence:
     @staticmethod
     def parameter(run: Results, cell: Cell, name: str) -> str:
         """As text, for YAML's 1 and "1" are one to a workload."""
-        return str(cell.get(name, run.scenario.workload.get(name)))
+        return str(cell.get(name, run.scenario.workload.get(name, _UNSAID.get(name))))
 
     def one(self, *, part: str | None = None, **match: Any) -> tuple[Results, Cell]:
         found = self.cells(part=part, **match)

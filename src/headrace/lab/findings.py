@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from headrace.lab.bottleneck import Verdict as Bottleneck
 from headrace.lab.evidence import (
+    LOCAL,
     Answer,
     Evidence,
     NotMeasurable,
@@ -176,7 +177,7 @@ FINDINGS: Final[tuple[Finding, ...]] = (
             "All of the tested acks level and read-in-ram combinations reach the configured ingestion rate of 100K "
             "MPS.",
         ),
-        question=each_reaches(sender=None),
+        question=each_reaches(sender=LOCAL),
     ),
     Finding(
         preset="s0-fig5",
@@ -274,13 +275,13 @@ FINDINGS: Final[tuple[Finding, ...]] = (
         preset="s0-fig10",
         text="With both senders local, acks=1 outdoes acks=0.",
         source=_insert("IV-F", "the acks set to 1 overall outperforms acks set to 0"),
-        question=higher("rate_per_s", this={"acks": "1", "sender": None}, than={"acks": "0", "sender": None}),
+        question=higher("rate_per_s", this={"acks": "1", "sender": LOCAL}, than={"acks": "0", "sender": LOCAL}),
     ),
     Finding(
         preset="s0-fig10",
         text="With both senders local, it is not steady.",
         source=_insert("IV-F", "However, neither configuration reaches a steady input rate."),
-        question=steady(False, sender=None),
+        question=steady(False, sender=LOCAL),
     ),
     Finding(
         preset="s0-fig10",

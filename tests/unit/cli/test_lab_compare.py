@@ -26,6 +26,14 @@ def test_a_table_of_ratios(tmp_path: Path) -> None:
     assert row.rstrip().endswith("better")
 
 
+def test_runs_are_known_by_their_names(tmp_path: Path) -> None:
+    of_rates(tmp_path / "runs" / "1-slow-node", [100.0, 101.0])
+    of_rates(tmp_path / "runs" / "2-fast-node", [200.0, 202.0])
+    status, out, _ = run("slow", "last", "--out", tmp_path / "runs")
+    assert status == 0
+    assert "2.000" in out
+
+
 def test_the_same_as_json(tmp_path: Path) -> None:
     of_rates(tmp_path / "a", {"0": [1.0, 1.1], "1": [2.0, 2.1]})
     of_rates(tmp_path / "b", {"1": [4.0, 4.1], "2": [2.0, 2.1]})

@@ -27,6 +27,7 @@ def test_a_page_figures_and_tables(tmp_path: Path) -> None:
     page = tmp_path / "a" / "report" / "report.html"
     assert out.strip() == str(page)
     assert page.read_text().startswith("<!doctype html>")
+    assert "![rates](figures/rates.png)" in page.with_suffix(".md").read_text()
     figures = {path.name: path.read_bytes() for path in (page.parent / "figures").iterdir()}
     assert {"rates.png", "lateness.png", "percentiles.png"} == figures.keys()
     assert all(drawn.startswith(b"\x89PNG") for drawn in figures.values())
@@ -53,6 +54,18 @@ def test_a_directory_of_runs_is_all_of_them(tmp_path: Path) -> None:
     assert status == 0
     text = Path(json.loads(out)["page"]).read_text()
     assert "2 runs" in text
+
+
+def test_a_run_is_known_by_its_name(tmp_path: Path) -> None:
+    for name in ("1-slow-node", "2-fast-node"):
+        a_run(tmp_path / "runs" / name)
+    for named, directory in {"slow": "1-slow-node", "last": "2-fast-node"}.items():
+        status, out, err = run(named, "--runs", tmp_path / "runs", "--no-figures")
+        assert status == 0, err
+        assert out.strip() == str(tmp_path / "runs" / directory / "report" / "report.html")
+    status, _, err = run("quick", "--runs", tmp_path / "runs")
+    assert status == 1
+    assert "there is no run 'quick'" in err
 
 
 def test_a_partial_run_is_reported_and_said(tmp_path: Path) -> None:

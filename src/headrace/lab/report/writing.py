@@ -10,6 +10,7 @@ from headrace.lab.findings import preset_of
 from headrace.lab.report.charts import Chart
 from headrace.lab.report.drawings import bar_charts, curve_charts, percentile_charts, published_charts, time_charts
 from headrace.lab.report.machine import machine_charts
+from headrace.lab.report.markdown import markdown
 from headrace.lab.report.page import page
 from headrace.lab.report.searches import search_charts
 from headrace.lab.report.sheets import means_csv, metrics_csv, seconds_csv
@@ -17,6 +18,7 @@ from headrace.lab.report.subjects import Subject, subjects_of
 from headrace.lab.results import FILE_NAME, Results, find_runs
 
 PAGE_NAME: Final = "report.html"
+SHORT_NAME: Final = "report.md"
 FIGURES_NAME: Final = "figures"
 
 
@@ -56,9 +58,10 @@ def write_report(runs: Sequence[Results], into: Path, *, with_figures: bool = Tr
     }
     try:
         into.mkdir(parents=True, exist_ok=True)
-        for name, text in {PAGE_NAME: page(runs), **sheets}.items():
-            (into / name).write_text(text, encoding="utf-8")
         figures = [*_write_figures(runs, subjects, into / FIGURES_NAME)] if with_figures else []
+        short = markdown(runs, subjects, [f"{FIGURES_NAME}/{path.name}" for path in figures])
+        for name, text in {PAGE_NAME: page(runs), SHORT_NAME: short, **sheets}.items():
+            (into / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise LabError(f"cannot write a report to {into}: {error.strerror}") from error
     return Written(page=into / PAGE_NAME, figures=figures, sheets=[into / name for name in sheets])

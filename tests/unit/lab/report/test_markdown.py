@@ -1,0 +1,46 @@
+"""The report in short."""
+
+from pathlib import Path
+
+from headrace.lab.report.markdown import markdown
+from headrace.lab.report.subjects import subjects_of
+from headrace.lab.results import Bottleneck, EndLine, Line, read_results
+from tests.result_values import repeat, scenario, write
+
+
+def short(directory: Path, *lines: Line, name: str = "steady", partial: str | None = None) -> list[str]:
+    results = read_results(write(directory, [scenario(name), *lines, EndLine(partial=partial)]))
+    return markdown([results], subjects_of([results]), ["figures/rates.png"]).splitlines()
+
+
+def test_numbers_doubts_and_bottlenecks(tmp_path: Path) -> None:
+    verdict = Bottleneck(verdict="disk", evidence=["a flush was under way | always"])
+    lines = [
+        repeat({"rate_per_s": rate, "send_latency_p50_ms": 2.5}, number=number, bottleneck=verdict, gate=gate)
+        for number, (rate, gate) in enumerate([(1000.0, {}), (1002.0, {"send_latency_p50_ms": "late"})])
+    ]
+    told = short(tmp_path / "a", *lines)
+    assert told[0] == "# steady on node"
+    assert told[2].startswith("16 November 2026, 12:00 UTC, headrace 0.1.0: a processor, 2 cores, 8.0 GiB of memory.")
+    assert "| node | 1,001 ± 13 | 2.5 ± 0 † |" in told
+    assert "† not measurable here: sent to answered, p50 (node): in 1 of 2 repeats: late." in told
+    assert "| node | disk | a flush was under way \\| always |" in told
+    assert "![rates](figures/rates.png)" in told
+
+
+def test_findings_of_a_preset(tmp_path: Path) -> None:
+    lines = [
+        repeat({"consumed_per_s": rate * factor}, cell={"messages": messages}, number=number)
+        for messages, rate in ((1000, 100.0), (9000, 50.0))
+        for number, factor in enumerate((0.99, 1.0, 1.01))
+    ]
+    told = short(tmp_path / "a", *lines, name="s1-backlog")
+    [row] = [line for line in told if line.startswith("| **")]
+    assert row.startswith("| **does not hold** | Consuming is no slower")
+    assert "doesn't degrade with a larger data size" in row
+
+
+def test_what_was_cut_short_says_so_and_a_sweep_of_nothing_is_empty(tmp_path: Path) -> None:
+    told = short(tmp_path / "a", partial="the <b>broker</b> died")
+    assert "**Partial:** the &lt;b>broker&lt;/b> died." in told
+    assert not [line for line in told if line.startswith("|")]
