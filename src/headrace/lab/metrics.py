@@ -47,5 +47,11 @@ def metric_text(name: str) -> str:
     return METRICS[name].text if name in METRICS else name
 
 
+def metric_title(name: str) -> str:
+    """To stand alone."""
+    text = metric_text(name)
+    return text[:1].upper() + text[1:]
+
+
 def in_order(names: set[str]) -> list[str]:
     return [name for name in METRICS if name in names] + sorted(names - METRICS.keys())

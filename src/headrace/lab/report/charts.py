@@ -1,10 +1,19 @@
 """What a chart says, without how it is drawn: the page and the figures in files are drawn from the same values."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
+from typing import Final, TypeVar
 
 from headrace.lab.report.scales import Scale, extent_scale, linear_scale, log_scale, percentile_scale
+
+T = TypeVar("T")
+
+TOGETHER_MAX: Final = 6  # Series that can be told apart.
+# Values that are more than this many times each other want a logarithmic axis.
+_WIDE: Final = 20
 
 
 class Axis(StrEnum):
@@ -100,3 +109,15 @@ class BarChart:
 
 
 Chart = LineChart | BarChart
+
+
+def chunks(values: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
+    left = iter(values)
+    while chunk := tuple(islice(left, size)):
+        yield chunk
+
+
+def axis_for(values: Sequence[float], *, otherwise: Axis = Axis.LINEAR, wide: float = _WIDE) -> Axis:
+    positive = [value for value in values if value > 0]
+    is_wide = len(positive) == len(values) and len(positive) > 1 and max(positive) > wide * min(positive)
+    return Axis.LOG if is_wide and math.isfinite(max(positive)) else otherwise

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.lab.report.charts import Chart, LineChart
-from headrace.lab.report.drawings import TIME, TOGETHER_MAX, chunks, series_over
+from headrace.lab.report.charts import TOGETHER_MAX, Chart, LineChart, chunks
+from headrace.lab.report.courses import TIME, series_over
 from headrace.lab.report.subjects import Subject
 from headrace.lab.results import RepeatLine, Results
 

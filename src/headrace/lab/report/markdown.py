@@ -7,11 +7,10 @@ from typing import Final
 from headrace.lab.findings import judge, preset_of
 from headrace.lab.metrics import in_order, metric_text
 from headrace.lab.published import published_for
-from headrace.lab.report.drawings import unit_text
 from headrace.lab.report.facts import host_facts
 from headrace.lab.report.page import by_reason, title_of
 from headrace.lab.report.scales import figures, margin_text
-from headrace.lab.report.subjects import Subject
+from headrace.lab.report.subjects import Subject, unit_text
 from headrace.lab.results import NOT_MEASURABLE, Results
 
 # What a table of it has room for.

@@ -16,19 +16,11 @@ from headrace.lab.findings import Judgement, Verdict, judge, preset_of
 from headrace.lab.metrics import in_order, metric_text
 from headrace.lab.published import MACHINES, published_for
 from headrace.lab.report import markup
-from headrace.lab.report.drawings import (
-    bar_charts,
-    curve_charts,
-    percentile_charts,
-    published_charts,
-    time_charts,
-    unit_text,
-)
+from headrace.lab.report.drawings import published_charts
 from headrace.lab.report.facts import host_facts
-from headrace.lab.report.machine import machine_charts
 from headrace.lab.report.scales import figures
-from headrace.lab.report.searches import search_charts
-from headrace.lab.report.subjects import Subject, run_names, subjects_of, target_name
+from headrace.lab.report.sections import SECTIONS
+from headrace.lab.report.subjects import Subject, run_names, subjects_of, target_name, unit_text
 from headrace.lab.report.svg import figure
 from headrace.lab.results import NOT_MEASURABLE, PASSED, Results, Steady, cell_text
 
@@ -59,12 +51,10 @@ def page(runs: Sequence[Results]) -> str:
             _findings(runs, subjects),
             markup.section("Results", _metrics_table(subjects), _doubts(subjects)),
             _comparisons(runs),
-            markup.section("Searches", markup.charts_grid(map(figure, search_charts(subjects)))),
-            markup.section("By parameter", markup.charts_grid(map(figure, curve_charts(subjects)))),
-            markup.section("Side by side", markup.charts_grid(map(figure, bar_charts(subjects)))),
-            markup.section("Over time", markup.charts_grid(map(figure, time_charts(subjects)))),
-            markup.section("The machine meanwhile", markup.charts_grid(map(figure, machine_charts(subjects)))),
-            markup.section("Percentiles", markup.charts_grid(map(figure, percentile_charts(subjects)))),
+            *(
+                markup.section(title, markup.charts_grid(map(figure, charts(subjects))))
+                for title, charts in SECTIONS.items()
+            ),
             markup.section("Verdicts", _verdicts(subjects)),
             markup.section(
                 "The machine and the run", *(_facts(name, run) for name, run in _named(runs)), _theirs(runs)

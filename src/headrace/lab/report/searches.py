@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from headrace.lab.report.charts import Axis, Chart, Level, LineChart, Series
-from headrace.lab.report.drawings import axis_for
+from headrace.lab.report.charts import Chart, Level, LineChart, Series, axis_for
 from headrace.lab.report.scales import short_number
 from headrace.lab.report.subjects import Subject
 from headrace.lab.results import cell_key
@@ -34,7 +33,7 @@ def search_charts(subjects: Sequence[Subject]) -> Iterator[Chart]:
                         *_dots(trials, "held", is_held=True),
                         *_dots(trials, "not held", is_held=False),
                     ),
-                    y_axis=axis_for(rates, otherwise=Axis.LINEAR),
+                    y_axis=axis_for(rates),
                     levels=() if found is None else (Level(value=found, text=f"{short_number(found)} found"),),
                 )
 

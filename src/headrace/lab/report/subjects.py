@@ -88,3 +88,8 @@ def _workload(run: Results) -> str:
 
 def _began(run: Results) -> str:
     return f"{_target(run)}, {datetime.fromisoformat(run.scenario.started):%Y-%m-%d %H:%M:%S}"
+
+
+def unit_text(subject: Subject, metric: str) -> str:
+    """Without what is explained in brackets."""
+    return subject.results.scenario.units.get(metric, "").partition(" (")[0]

@@ -6,13 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from headrace.lab.errors import LabError
-from headrace.lab.findings import preset_of
-from headrace.lab.report.charts import Chart
-from headrace.lab.report.drawings import bar_charts, curve_charts, percentile_charts, published_charts, time_charts
-from headrace.lab.report.machine import machine_charts
 from headrace.lab.report.markdown import markdown
 from headrace.lab.report.page import page
-from headrace.lab.report.searches import search_charts
+from headrace.lab.report.sections import charts_of
 from headrace.lab.report.sheets import means_csv, metrics_csv, seconds_csv
 from headrace.lab.report.subjects import Subject, subjects_of
 from headrace.lab.results import FILE_NAME, Results, find_runs
@@ -36,17 +32,6 @@ def run_paths(paths: Sequence[Path]) -> list[Path]:
         inside = [] if not path.is_dir() or (path / FILE_NAME).exists() else find_runs(path)
         found += inside or [path]
     return found
-
-
-def charts_of(runs: Sequence[Results], subjects: Sequence[Subject]) -> Iterator[Chart]:
-    if (preset := preset_of(runs)) is not None:
-        yield from published_charts(preset, subjects)
-    yield from search_charts(subjects)
-    yield from curve_charts(subjects)
-    yield from bar_charts(subjects)
-    yield from time_charts(subjects)
-    yield from machine_charts(subjects)
-    yield from percentile_charts(subjects)
 
 
 def write_report(runs: Sequence[Results], into: Path, *, with_figures: bool = True) -> Written:

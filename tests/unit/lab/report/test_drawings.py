@@ -5,16 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.lab.report.charts import Axis, BarChart, Chart, LineChart
-from headrace.lab.report.drawings import (
-    BARS_MAX,
-    TOGETHER_MAX,
-    bar_charts,
-    curve_charts,
-    percentile_charts,
-    published_charts,
-    time_charts,
-)
+from headrace.lab.report.charts import TOGETHER_MAX, Axis, BarChart, Chart, LineChart
+from headrace.lab.report.courses import time_charts
+from headrace.lab.report.drawings import BARS_MAX, bar_charts, curve_charts, published_charts
+from headrace.lab.report.percentiles import percentile_charts
 from headrace.lab.report.subjects import Subject, run_names, subjects_of
 from headrace.lab.results import EndLine, Line, Results, read_results
 from tests.result_values import of_rates, repeat, scenario, seconds, write
@@ -66,6 +60,7 @@ def test_whatever_else_was_read_is_drawn_by_unit(tmp_path: Path) -> None:
         "%": ["broker CPU"],
         "MB/s": ["disk write"],
     }
+    assert readings["%"].title == "Broker CPU"
     assert readings["%"].series[0].ys == (50.5, 50.5)  # type: ignore[union-attr]
 
 
