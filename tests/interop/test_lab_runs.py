@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from headrace.lab.readings.process_tree import everyone, tree
-from headrace.lab.results import Results
+from headrace.lab.results import Results, read_results
 from headrace.lab.running import Moment, run_workload
 from headrace.lab.targets.running import running
 from headrace.lab.targets.spec import find_target, parse_target
@@ -100,8 +100,22 @@ def test_three_brokers_of_which_one_is_killed(tmp_path: Path) -> None:
     assert line.metrics["planned_latency_p999_ms"] > 0
 
 
-def test_a_backlog_is_consumed_after_all_was_sent(tmp_path: Path) -> None:
-    results = run(tmp_path, "node", groups=1, consumers=2, partitions=2, consume="after")
+def test_consumers_of_columns_get_everything_too(tmp_path: Path) -> None:
+    """Of three that share two partitions one has nothing to do."""
+    results = run(tmp_path, "node", groups=2, consumers=3, partitions=2, consumer_engine="columnar")
+    (line,) = results.repeats
+    sent = sum(second.acknowledged for second in results.seconds)
+    assert sum(second.consumed for second in results.seconds) == 2 * sent
+    assert sum(second.more.get("consumed_bytes", 0) for second in results.seconds) == 2 * sum(
+        second.bytes for second in results.seconds
+    )
+    assert line.metrics["end_to_end_p50_ms"] > 0
+    assert line.partial is None
+
+
+@pytest.mark.parametrize("engine", ["librdkafka", "columnar"])
+def test_a_backlog_is_consumed_after_all_was_sent(tmp_path: Path, engine: str) -> None:
+    results = run(tmp_path, "node", groups=1, consumers=2, partitions=2, consume="after", consumer_engine=engine)
     (line,) = results.repeats
     sent = sum(second.acknowledged for second in results.seconds)
     assert sum(second.consumed for second in results.seconds) == sent
@@ -177,6 +191,22 @@ def test_a_sweep_over_the_target_starts_it_anew(tmp_path: Path) -> None:
     results = run(tmp_path, "null", duration="2s", acks=1, sweep={"target.limit": ["500", "500K"]}, buffer="64KiB")
     slow, fast = (results.values(cell, "rate_per_s")[0] for cell in results.cells)
     assert slow < 1000 < fast
+
+
+@pytest.mark.usefixtures("java")
+def test_senders_and_consumers_are_tasks_of_spark(tmp_path: Path) -> None:
+    workload, out = tmp_path / "fleet.yaml", tmp_path / "out"
+    workload.write_text(json.dumps({**SHORT, "groups": 1, "processes": 2, "partitions": 2}))
+    with command("", "lab", "run", str(workload), "--out", str(out), "--on", "local[4]", "--json") as process:
+        try:
+            told, complaint = process.communicate(timeout=300)
+        finally:
+            process.kill()
+    assert process.returncode == 0, complaint
+    (cell,) = json.loads(told)["cells"]
+    assert cell["metrics"]["end_to_end_p99_ms"]["value"] > 0
+    results = read_results(next(out.iterdir()))
+    assert sum(second.consumed for second in results.seconds) == sum(second.acknowledged for second in results.seconds)
 
 
 def test_ctrl_c_leaves_what_was_known(tmp_path: Path) -> None:

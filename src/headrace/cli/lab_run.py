@@ -12,6 +12,7 @@ import typer
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
 from headrace.cli.extras import require
+from headrace.cli.lab_places import placed
 from headrace.cli.lab_results import OUT, Out, print_results
 from headrace.cli.output import AsJson, CommandError, note, print_json, print_table, progress
 from headrace.cli.stopping import StopRequest
@@ -47,6 +48,16 @@ def run(
         bool,
         typer.Option("--max-rate", help="Search for the highest rate that is held, from the workload's own on."),
     ] = False,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MASTER", help="Senders and consumers are tasks of Spark there: local[2], spark://HOST:PORT."
+        ),
+    ] = None,
+    spark_options: Annotated[
+        list[str] | None,
+        typer.Option("--spark-option", metavar="KEY=VALUE", help="For --on: a setting of Spark's. May be repeated."),
+    ] = None,
     out: Out = OUT,
     as_json: AsJson = False,
 ) -> None:
@@ -64,8 +75,9 @@ def run(
         changes["faults"] = list(faults)
     asked = read_workload(workload, changes)
     spec = find_target(target)
+    place = placed(on=on, spark_options=spark_options or [])
     with StopRequest() as stop:
-        with watching(asked) as watch:
+        with place.crew() as crew, watching(asked) as watch:
             results = run_workload(
                 asked,
                 spec,
@@ -74,6 +86,7 @@ def run(
                 is_stopped=lambda: bool(stop),
                 is_search=max_rate,
                 tell_trial=lambda trial: note(str(trial)),
+                crew=crew,
             )
         if as_json:
             print_json(results_json(results))

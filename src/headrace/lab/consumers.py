@@ -48,13 +48,18 @@ class Consumers:
         *,
         groups: Sequence[str],
         members: int,
+        engine: str = "librdkafka",
         stagger_s: float = 0.0,
         crew: Crew | None = None,
     ) -> None:
         """Processes on this machine, unless there is a crew for it."""
         self._settings = dict(settings)
         self._topic = topic
-        self._members = [group for group in groups for _ in range(members)]
+        self._members = [
+            {"group": group, "index": index, "members": members, "engine": engine}
+            for group in groups
+            for index in range(members)
+        ]
         self._stagger_s = stagger_s
         self._crew = crew or Processes()
         self._squads: list[Squad] = []
@@ -98,9 +103,9 @@ class Consumers:
         With a start they take what there is at once; without one they wait until they are told.
         """
         orders: list[dict[str, Any]] = [
-            {"settings": self._settings, "topic": self._topic, "group": group, "timeout_s": _JOIN_S}
+            {"settings": self._settings, "topic": self._topic, **member, "timeout_s": _JOIN_S}
             | ({} if start_utc_ns is None else {"start_utc_ns": start_utc_ns})
-            for group in self._members
+            for member in self._members
         ]
         if self._stagger_s:
             for number, order in enumerate(orders):

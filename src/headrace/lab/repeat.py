@@ -10,10 +10,11 @@ from headrace.errors import HeadraceError
 from headrace.lab.client_statistics import INTERVAL_SETTING
 from headrace.lab.consumers import Consumers
 from headrace.lab.course import Course
+from headrace.lab.crew import Crew
 from headrace.lab.gate import Thresholds
 from headrace.lab.host.stalls import measure_stalls
 from headrace.lab.readings.company import Company
-from headrace.lab.readings.sampler import BROKER, CLIENT, Sampler
+from headrace.lab.readings.sampler import BROKER, CLIENT, Sampler, can_read
 from headrace.lab.results import Bottleneck, RepeatLine, SecondLine
 from headrace.lab.schedule import SECOND_NS
 from headrace.lab.senders import Senders
@@ -44,9 +45,11 @@ def run_repeat(
     is_stopped: Callable[[], bool] = lambda: False,
     timeout_s: float = 10.0,
     readings: Path | None = None,
+    crew: Crew | None = None,
 ) -> RepeatLine:
     """`tell` gets every second, in order; `watch` is shown each as soon as it is over. `readings` is the file that
-    what was read meanwhile goes to; without one nothing is read, and there is no verdict on what held it up."""
+    what was read meanwhile goes to; without one nothing is read, and there is no verdict on what held it up. `crew` is
+    who sends and consumes, where that is not for processes on this machine."""
     load = cell.load
     stall_share = measure_stalls(duration_s=_STALLS_S).share  # Before anything of ours runs.
     if target.keeps_messages:
@@ -59,7 +62,7 @@ def run_repeat(
             config=load.topic_config,
         )
     try:
-        running = _Repeat(cell, repeat, target, topic=topic, tell=tell, watch=watch, is_stopped=is_stopped)
+        running = _Repeat(cell, repeat, target, topic=topic, tell=tell, watch=watch, is_stopped=is_stopped, crew=crew)
         return running.run(stall_share=stall_share, thresholds=thresholds, timeout_s=timeout_s, readings=readings)
     finally:
         # Where the brokers are gone, so is the topic.
@@ -79,8 +82,10 @@ class _Repeat:
         tell: Told,
         watch: Watch,
         is_stopped: Callable[[], bool],
+        crew: Crew | None,
     ) -> None:
         self._load = load = cell.load
+        self._crew = crew
         self._repeat = repeat
         self._target = target
         self._topic = topic
@@ -109,10 +114,17 @@ class _Repeat:
                 self._topic,
                 groups=groups,
                 members=load.consumers,
+                engine=load.consumer_engine,
                 stagger_s=load.consumer_stagger,
+                crew=self._crew,
             ) as consumers,
             _sampling(self._target, readings) as sampler,
-            Senders(scenario, self._sender_settings(is_read=sampler is not None), timeout_s=timeout_s) as senders,
+            Senders(
+                scenario,
+                self._sender_settings(is_read=sampler is not None),
+                timeout_s=timeout_s,
+                crew=self._crew,
+            ) as senders,
             Harm(self._target, load.faults) as harm,
         ):
             if self._has_groups and not self._is_after:
@@ -138,7 +150,8 @@ class _Repeat:
         self._course.events += map(str, harm.done)
         self._note_troubles([*senders.outcome.troubles, *consumers.troubles, *harm.troubles])
         return self._course.repeat_line(
-            sending_s=senders.outcome.elapsed_s,
+            # Where every sender died, it was for as long as they told of.
+            sending_s=senders.outcome.elapsed_s or float(len(self._course.sent)),
             consuming_s=_seconds_between(consumers.first_ns, consumers.last_ns),
             stall_share=stall_share,
             thresholds=thresholds,
@@ -205,7 +218,7 @@ class _Repeat:
 
 @contextmanager
 def _sampling(target: Target, readings: Path | None) -> Iterator[Sampler | None]:
-    if readings is None:
+    if readings is None or not can_read():
         yield None
         return
     with readings.open("w", encoding="utf-8") as into, Sampler(metrics=target.metrics, into=into) as sampler:

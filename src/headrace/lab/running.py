@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.lab.crew import Crew
 from headrace.lab.facts import host_facts, versions
 from headrace.lab.fitting import check_brokers, check_load, check_room
 from headrace.lab.host.measuring import measure_host
@@ -88,10 +89,12 @@ def run_workload(
     is_stopped: Callable[[], bool] = lambda: False,
     is_search: bool = False,
     tell_trial: Callable[[Trial], None] = lambda trial: None,
+    crew: Crew | None = None,
 ) -> Results:
     """Its results, as they were written to a new directory under `out`. LabError where it cannot be run.
 
-    With `is_search` each repeat is a search for the highest rate that is held, from the workload's own rate on.
+    With `is_search` each repeat is a search for the highest rate that is held, from the workload's own rate on. `crew`
+    is who sends and consumes, where that is not for processes on this machine.
     """
     started = datetime.now(UTC)
     with _Targets(spec) as targets:
@@ -116,7 +119,7 @@ def run_workload(
                     partial = STOPPED
                     break
                 runner = _Runner(
-                    workload, targets.for_cell(cell), writer, cell, repeat, number, started, watch, is_stopped
+                    workload, targets.for_cell(cell), writer, cell, repeat, number, started, watch, is_stopped, crew
                 )
                 line = runner.search(tell_trial) if is_search else runner.measure()
                 writer.write(line)
@@ -147,6 +150,7 @@ class _Runner:
         started: datetime,
         watch: Callable[[Moment], None],
         is_stopped: Callable[[], bool],
+        crew: Crew | None,
     ) -> None:
         check_brokers(cell.load, target)
         self._workload = workload
@@ -158,6 +162,7 @@ class _Runner:
         self._topic = f"{cell.load.topic}-{started.strftime(_STAMP)}-{number}"
         self._watch = watch
         self._is_stopped = is_stopped
+        self._crew = crew
 
     def measure(self) -> RepeatLine:
         readings = self._writer.directory / f"readings-{self._number}.jsonl" if self._cell.load.readings else None
@@ -199,6 +204,7 @@ class _Runner:
             watch=self._watch_second,
             is_stopped=self._is_stopped,
             readings=readings,
+            crew=self._crew,
         )
 
     def _watch_second(self, second: int, row: Second) -> None:

@@ -128,6 +128,7 @@ KEYS: Final[Mapping[str, Parse]] = {
     # The consumers.
     "groups": whole(least=0),
     "consumers": whole(least=1),
+    "consumer_engine": choice(*ENGINES),
     "consume": choice(*CONSUME),
     "consumer_stagger": _time,
     "consumer_client": pairs,
@@ -179,6 +180,7 @@ class Load:
     client: Mapping[str, str] = field(default_factory=dict)
     groups: int = 0
     consumers: int = 1  # Of each group.
+    consumer_engine: str = "librdkafka"
     consume: str = "during"
     consumer_stagger: float = 0.0
     consumer_client: Mapping[str, str] = field(default_factory=dict)

@@ -25,8 +25,13 @@ class Snapshot(NamedTuple):
     processes: Mapping[int, Process]
 
     @classmethod
-    def now(cls) -> Self:
-        return cls(time.monotonic(), MachineCpu.now().steal_s, {each.pid: each for each in everyone()})
+    def now(cls) -> Self | None:
+        """None off Linux, where nobody counts this for everybody to read."""
+        try:
+            steal_s = MachineCpu.now().steal_s
+        except OSError:
+            return None
+        return cls(time.monotonic(), steal_s, {each.pid: each for each in everyone()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,10 +130,10 @@ class Company:
         self._before = Snapshot.now()
 
     def look(self) -> CpuUse:
-        """Since the last time."""
-        after = Snapshot.now()
-        use = compare(
-            self._before, after, brokers=list(self._brokers()), clients=list(self._clients()), own=os.getpid()
+        """Since the last time; nothing at all where it cannot be known."""
+        before, self._before = self._before, Snapshot.now()
+        if before is None or self._before is None:
+            return CpuUse()
+        return compare(
+            before, self._before, brokers=list(self._brokers()), clients=list(self._clients()), own=os.getpid()
         )
-        self._before = after
-        return use

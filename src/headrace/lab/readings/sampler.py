@@ -40,6 +40,11 @@ CLIENT: Final = "client"
 BROKER: Final = "broker"
 
 
+def can_read() -> bool:
+    """Whether this system tells what readings are made of."""
+    return Path("/proc/self/schedstat").exists()
+
+
 class _Scraper:
     """Keeps the latest page of one URL."""
 
@@ -79,7 +84,7 @@ class Sampler:
         self, *, metrics: Sequence[str] = (), into: IO[str] | None = None, interval_s: float = INTERVAL_S
     ) -> None:
         """`metrics` are URLs of pages for Prometheus; `into` gets every reading as a line of JSON."""
-        if not Path("/proc/self/schedstat").exists():
+        if not can_read():
             raise LabError("readings come from /proc, as Linux has it: there is none here")
         self._scrapers = [_Scraper(url, interval_s=interval_s) for url in dict.fromkeys(metrics)]
         self._interval_s = interval_s

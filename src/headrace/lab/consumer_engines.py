@@ -1,0 +1,169 @@
+"""What a consumer consumes with. One thread uses an engine.
+
+`librdkafka` is what people run: a member of a group, that takes what is there at once, many messages at a time, and
+commits offsets now and then. `columnar` reads whole batches as columns, for several times the rate at the same CPU, and
+no client that anybody uses for this: it is in no group, and its share of the partitions is fixed from the beginning.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from headrace.errors import HeadraceError
+from headrace.lab.errors import LabError
+
+Int64s = npt.NDArray[np.int64]
+
+WAIT_S: Final = 0.05
+_MESSAGES_MAX: Final = 2000
+_BATCHES_MAX: Final = 64  # Read and not yet counted.
+# Of these no wait will make an end; of any other, a broker that comes back may.
+_HOPELESS: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+
+
+class Taken(NamedTuple):
+    """Messages that have come, all at one moment."""
+
+    utc_ns: int
+    timestamps_ms: Int64s
+    size_bytes: int  # Of values.
+
+
+class ConsumerEngine(Protocol):
+    def wait_ready(self, timeout_s: float) -> list[Taken]:
+        """Until it has its partitions; what came meanwhile. LabError where it does not get any."""
+        ...
+
+    def take(self) -> list[Taken]:
+        """What is there; where nothing is, for a moment what comes."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LibrdkafkaConsumer:
+    def __init__(self, settings: Mapping[str, Any], topic: str, group: str) -> None:
+        self._is_assigned = False
+        try:
+            self._consumer = Consumer(
+                {
+                    "log_level": 0,
+                    "auto.offset.reset": "earliest",
+                    # By default a consumer whose queue is full fetches nothing for a second, however soon it is empty.
+                    "fetch.queue.backoff.ms": 20,
+                    **settings,
+                    "group.id": group,
+                }
+            )
+            self._consumer.subscribe([topic], on_assign=self._note_assigned)
+        except KafkaException as error:
+            raise LabError(f"librdkafka does not take these settings: {error.args[0].str()}") from error
+
+    def _note_assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._is_assigned = True
+
+    def wait_ready(self, timeout_s: float) -> list[Taken]:
+        deadline_s = time.monotonic() + timeout_s
+        while not self._is_assigned:
+            first = self._consumer.poll(WAIT_S)
+            if first is not None:
+                return _taken([first])
+            if time.monotonic() > deadline_s:
+                raise LabError(f"no partitions within {timeout_s:g} s of joining the group")
+        return []
+
+    def take(self) -> list[Taken]:
+        """librdkafka's own batches wait to be full."""
+        found = self._consumer.consume(_MESSAGES_MAX, 0)
+        if not found:
+            first = self._consumer.poll(WAIT_S)
+            found = [] if first is None else [first]
+        return _taken(found)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _taken(messages: list[Message]) -> list[Taken]:
+    """Messages, without news of trouble that may pass."""
+    utc_ns = time.time_ns()
+    stamps_ms, size_bytes = [], 0
+    for message in messages:
+        error = message.error()
+        if error is None:
+            stamps_ms.append(message.timestamp()[1])
+            size_bytes += len(message)
+        elif error.fatal() or error.code() in _HOPELESS:
+            raise LabError(f"a consumer cannot go on: {error.str()}")
+    return [Taken(utc_ns, np.array(stamps_ms, np.int64), size_bytes)] if stamps_ms else []
+
+
+class ColumnarConsumer:
+    """Number `index` of `members` that share a topic's partitions."""
+
+    def __init__(self, settings: Mapping[str, Any], topic: str, *, index: int, members: int) -> None:
+        from headrace.columnar.reading import Scan
+        from headrace.wire.cluster import Cluster
+        from headrace.wire.settings import client_settings
+
+        told = client_settings(config=settings)
+        with Cluster(told) as cluster:
+            share = list(cluster.partitions(topic))[index::members]
+        self._over = threading.Event()
+        self._batches: queue.Queue[Taken | HeadraceError] = queue.Queue(_BATCHES_MAX)
+        self._thread: threading.Thread | None = None
+        if share:  # With fewer partitions than members, some have none.
+            columns = ("timestamp", "value")
+            self._scan = Scan(told, {topic: share}, end=None, columns=columns, missing="skip", stop=self._over)
+            self._thread = threading.Thread(target=self._read, daemon=True)
+            self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            for batch in self._scan:
+                utc_ns = time.time_ns()
+                stamps = batch.column(0).cast("int64").fill_null(0).to_numpy(zero_copy_only=False)
+                self._put(Taken(utc_ns, stamps, _value_bytes(batch.column(1))))
+        except HeadraceError as error:
+            if not self._over.is_set():
+                self._put(error)
+
+    def _put(self, taken: "Taken | HeadraceError") -> None:
+        is_put = False
+        while not is_put and not self._over.is_set():
+            with suppress(queue.Full):
+                self._batches.put(taken, timeout=WAIT_S)
+                is_put = True
+
+    def wait_ready(self, timeout_s: float) -> list[Taken]:
+        return []
+
+    def take(self) -> list[Taken]:
+        found: list[Taken] = []
+        with suppress(queue.Empty):
+            while len(found) < _BATCHES_MAX:
+                taken = self._batches.get(timeout=0 if found else WAIT_S)
+                if isinstance(taken, HeadraceError):
+                    raise LabError(f"a consumer cannot go on: {taken}") from taken
+                found.append(taken)
+        return found
+
+    def close(self) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._scan.close()
+            self._thread.join()
+
+
+def _value_bytes(values: Any) -> int:
+    """Of an Arrow column of bytes, without those of its nulls."""
+    import pyarrow.compute as pc
+
+    return pc.sum(pc.binary_length(values)).as_py() or 0
