@@ -42,7 +42,7 @@ def run(
     stopped = []
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
     # Spark's two hundred partitions would be as many files of state for each batch.
-    spark = spark_session(master=master, app="counting", settings={"spark.sql.shuffle.partitions": "4"} | settings)
+    spark = spark_session(master=master, app="counting", settings={"spark.sql.shuffle.partitions": "2"} | settings)
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     for name, keys in _KEYS.items():
         source = spark.readStream.format("headrace").options(**options, maxOffsetsPerTrigger=offsets_per_trigger)
