@@ -29,6 +29,7 @@ LENGTHY = frozenset(
         "test_lab_runs.py",
         "test_official_connector.py",
         "test_perf_tests.py",
+        "test_remote.py",
         "test_senders.py",
         "test_spark_cluster.py",
     }

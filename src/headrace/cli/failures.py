@@ -1,6 +1,7 @@
 """How a command ends badly: the one place where a failure becomes a line on standard error and an exit status.
 
-Statuses: 0 done, 1 failed, 2 mistyped, 130 interrupted.
+Statuses: 0 done, 1 failed, 2 mistyped, 130 interrupted; 3 where the lab cannot measure on this machine what it was
+asked to. An error that has an `exit_status` of its own says so itself.
 """
 
 import os
@@ -28,7 +29,7 @@ def told_in_one_line(program: str) -> Iterator[None]:
         if not isinstance(error, (HeadraceError, OSError, *_client_errors())):
             raise
         print(f"{program}: {failure_text(error)}", file=sys.stderr)
-        raise typer.Exit(1) from None
+        raise typer.Exit(getattr(error, "exit_status", 1)) from None
 
 
 def failure_text(error: Exception) -> str:

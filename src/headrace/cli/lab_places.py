@@ -1,9 +1,9 @@
-"""Where senders and consumers are: here, or wherever Spark runs them."""
+"""Where senders are: here, at the far end of a link, or wherever Spark runs them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from headrace.lab.crew import Crew
     from headrace.lab.spark_master import SparkMaster
 
+_LOOPBACK: Final = "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     master: "SparkMaster | None" = None
     spark_settings: dict[str, str] = field(default_factory=dict)
+    is_remote: bool = False
 
     def members_by_default(self, said: int | None) -> int:
         """How many senders there are where nobody says so."""
@@ -40,13 +43,35 @@ class Place:
         with Fleet(self.master, settings=self.spark_settings) as fleet:
             yield fleet
 
+    @contextmanager
+    def senders(self, bootstrap: str | None) -> "Iterator[tuple[Crew | None, str]]":
+        """Who sends, and on which address something must listen that is started for them.
 
-def placed(*, on: str | None, spark_options: list[str]) -> Place:
+        `bootstrap` is where brokers are that are there already.
+        """
+        if not self.is_remote:
+            with self.crew() as crew:
+                yield crew, _LOOPBACK
+            return
+        from headrace.lab.remote import check_elsewhere, link
+
+        if bootstrap is not None:
+            check_elsewhere(bootstrap)
+            yield None, _LOOPBACK
+            return
+        with link() as made:
+            yield made.crew, made.near_address
+
+
+def placed(*, on: str | None, spark_options: list[str], is_remote: bool = False) -> Place:
     from headrace.lab.spark_master import SparkMaster
 
     if on is None and spark_options:
         raise typer.BadParameter("--spark-option is for --on, which is missing")
+    if on is not None and is_remote:
+        raise typer.BadParameter("--on and --remote do not go together: Spark's tasks are where its cluster is")
     return Place(
+        is_remote=is_remote,
         master=None if on is None else SparkMaster.parse(on),
         spark_settings=parse_pairs(spark_options, option="--spark-option"),
     )

@@ -91,6 +91,14 @@ def send(
             help="Have Spark run the senders, as tasks that start together: local[2], spark://host:7077.",
         ),
     ] = None,
+    remote: Annotated[
+        bool,
+        typer.Option(
+            "--remote",
+            help="Send from another host; for --to node and --to null from a network namespace, over 1 Gbit/s. Needs "
+            "Linux and root; ends with status 3 where that cannot be.",
+        ),
+    ] = False,
     spark_options: Annotated[
         list[str],
         typer.Option("--spark-option", metavar="KEY=VALUE", help="For --on, one of Spark's own. May be repeated."),
@@ -230,9 +238,9 @@ def send(
     from headrace.lab.quantities import parse_rate_per_s, parse_size_bytes, parse_time_s
     from headrace.lab.scenario import PROFILES, Payload, Scenario
 
-    place = placed(on=on, spark_options=spark_options)
-    if on is not None and ceiling:
-        raise typer.BadParameter("--ceiling is of this machine alone: leave out --on")
+    place = placed(on=on, spark_options=spark_options, is_remote=remote)
+    if ceiling and (on is not None or remote):
+        raise typer.BadParameter("--ceiling is of this machine alone: leave out --on and --remote")
     if metrics and readings is None:
         raise typer.BadParameter("--metrics is for --readings FILE: where are they to be written?")
     if rate is None and not ceiling and schedule is not ScheduleName.REPLAY:
@@ -302,13 +310,14 @@ def _send(
     with (
         StopRequest() as stop,  # First: whatever is begun after it is ended before it.
         _opened(out) as into,
-        place.crew() as crew,
+        place.senders(cluster.bootstrap if to is To.CLUSTER else None) as (crew, host),
         destination(
             to.value,
             cluster.settings,
             topic=scenario.topic,
             partitions=partitions,
             with_metrics=readings is not None,
+            host=host,
         ) as target,
         _sampling(target, readings, metrics) as sampler,
         watching(scenario) as watch,

@@ -3,15 +3,14 @@
 A node's topic keeps a gigabyte, whatever is sent: a fast sender fills a disk in minutes.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from headrace.lab.errors import LabError
 from headrace.lab.null_sink import NullSink
+from headrace.lab.targets.leash import leashed_directory
 from headrace.lab.topics import create_topic
 from headrace.testing.node_process import NodeProcess
 from headrace.testing.ports import lasting_ports
@@ -21,6 +20,7 @@ _KEPT_BYTES: Final = 1 << 30
 _NODE: Final = {"log.retention.check.interval.ms": "5000"}
 _TOPIC: Final = {"retention.bytes": str(_KEPT_BYTES), "segment.bytes": str(_KEPT_BYTES // 4)}
 _BOOTSTRAP: Final = "bootstrap.servers"
+LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(slots=True)
@@ -33,21 +33,27 @@ class Destination:
 
 @contextmanager
 def destination(
-    to: str, settings: Mapping[str, str], *, topic: str, partitions: int, with_metrics: bool = False
+    to: str,
+    settings: Mapping[str, str],
+    *,
+    topic: str,
+    partitions: int,
+    with_metrics: bool = False,
+    host: str = LOOPBACK,
 ) -> Iterator[Destination]:
-    """Ready to be sent to. What is started here gets the topic with so many partitions; a cluster has its own."""
+    """Ready to be sent to. What is started here listens on `host`, and gets the topic with so many partitions; a
+    cluster has its own."""
     match to:
         case "cluster":
             yield Destination(settings[_BOOTSTRAP], settings)
         case "null":
-            with NullSink(partitions=partitions) as sink:
+            with NullSink(partitions=partitions, host=host) as sink:
                 yield Destination("null sink", {**settings, _BOOTSTRAP: sink.bootstrap}, (sink.pid,))
         case "node":
-            http = f"127.0.0.1:{lasting_ports(1)[0]}" if with_metrics else None
-            with (
-                tempfile.TemporaryDirectory(prefix="headrace-lab-") as data,
-                NodeProcess(Path(data), settings=_NODE if http is None else {**_NODE, "http.listen": http}) as node,
-            ):
+            port, http_port = lasting_ports(2)
+            http = f"{LOOPBACK}:{http_port}" if with_metrics else None
+            with_http = _NODE if http is None else {**_NODE, "http.listen": http}
+            with leashed_directory() as data, NodeProcess(data, listen=f"{host}:{port}", settings=with_http) as node:
                 there = {**settings, _BOOTSTRAP: node.bootstrap}
                 create_topic(there, topic, partitions=partitions, config=_TOPIC)
                 yield Destination("node", there, (node.pid,), () if http is None else (f"http://{http}/metrics",))

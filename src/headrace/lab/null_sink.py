@@ -176,10 +176,10 @@ class Pace:
 class _Server:
     """The sink behind a socket."""
 
-    def __init__(self, partitions: int, limit_per_s: float | None = None) -> None:
+    def __init__(self, host: str, partitions: int, limit_per_s: float | None = None) -> None:
         self._pace = None if limit_per_s is None else Pace(limit_per_s)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        host, port = self._listener.getsockname()[:2]
+        self._listener = socket.create_server((host, 0))
+        port = self._listener.getsockname()[1]
         self.address = f"{host}:{port}"
         self.sink = Sink(host=host, port=port, partitions=partitions)
         self._selector = selectors.DefaultSelector()
@@ -230,8 +230,8 @@ class _Server:
 class NullSink:
     """The sink as a process, to be used in a `with`."""
 
-    def __init__(self, *, partitions: int = 1, limit_per_s: float | None = None) -> None:
-        self._arguments = [str(partitions), *([] if limit_per_s is None else [str(limit_per_s)])]
+    def __init__(self, *, partitions: int = 1, limit_per_s: float | None = None, host: str = "127.0.0.1") -> None:
+        self._arguments = [host, str(partitions), *([] if limit_per_s is None else [str(limit_per_s)])]
         self._process: subprocess.Popen[bytes] | None = None
         self.bootstrap = ""
         self.messages = 0  # Both are known at the end.
@@ -275,8 +275,8 @@ class NullSink:
 
 
 def main() -> None:
-    partitions, *limit = sys.argv[1:]
-    server = _Server(int(partitions), *map(float, limit))
+    host, partitions, *limit = sys.argv[1:]
+    server = _Server(host, int(partitions), *map(float, limit))
     sys.stdout.write(f"{server.address}\n")
     sys.stdout.flush()
     server.run(sys.stdin.fileno())

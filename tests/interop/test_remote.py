@@ -1,0 +1,114 @@
+"""Senders in a network namespace, where this machine lets us make one; where it does not, it says what it lacks."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.lab.errors import NotMeasurableHere
+from headrace.lab.remote import link
+from tests.pipeline.spark_processes import wait_until
+
+RUN_S_MAX = 120.0
+LINK_MIB_PER_S = 1e9 / 8 / 2**20
+
+
+@pytest.fixture(scope="module")
+def links() -> None:
+    try:
+        with link():
+            pass
+    except NotMeasurableHere as lack:
+        pytest.skip(str(lack))
+
+
+def words(*more: str) -> list[str]:
+    return [sys.executable, "-m", "headrace.cli.main", "lab", "send", "--remote", "--json", *more]
+
+
+@contextmanager
+def begun(*more: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(words(*more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def left_of(pid: int) -> list[str]:
+    """Namespaces and interfaces that belong to a run."""
+    namespaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    return [line for line in (namespaces + links).splitlines() if f"headrace-lab-{pid}" in line or f"hr{pid}n" in line]
+
+
+def sent(*more: str) -> dict[str, Any]:
+    with begun(*more) as running:
+        out, told = running.communicate(timeout=RUN_S_MAX)
+    assert (running.returncode, told) == (0, "")
+    assert left_of(running.pid) == []
+    summary: dict[str, Any] = json.loads(out)
+    return summary
+
+
+@pytest.mark.usefixtures("links")
+@pytest.mark.parametrize("to", ["node", "null"])
+def test_a_run_from_elsewhere_reaches_what_is_started_for_it(to: str, tmp_path: Path) -> None:
+    lines = tmp_path / "run.jsonl"
+    summary = sent("--to", to, "--rate", "2K", "--duration", "1s", "--processes", "2", "--out", str(lines))
+    assert summary["acknowledged"] == summary["planned"] == 2_000
+    assert json.loads(lines.read_text().splitlines()[0])["senders_on"] == "a network namespace over 1 Gbit/s"
+
+
+@pytest.mark.usefixtures("links")
+def test_the_link_takes_no_more_than_its_rate() -> None:
+    load = ("--payload", "random", "--size", "20000", "--batch-size", "1MiB", "--engine", "columnar")
+    summary = sent("--to", "null", "--rate", "max", "--duration", "3s", "--acks", "1", *load)
+    # What was sent until the end may still have waited in buffers, for no longer than the wait for answers.
+    assert 1 < summary["acknowledged"] * 20_000 / 2**20 / 3 < LINK_MIB_PER_S * 1.25
+
+
+@pytest.mark.usefixtures("links")
+def test_a_run_that_is_told_to_end_takes_everything_away() -> None:
+    with begun("--to", "null", "--rate", "100", "--duration", "300s") as running:
+        wait_until(lambda: len(left_of(running.pid)) == 2, RUN_S_MAX, what="a namespace")
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=RUN_S_MAX)
+    assert running.returncode == 128 + signal.SIGTERM
+    assert left_of(running.pid) == []
+
+
+@pytest.mark.usefixtures("links")
+def test_what_a_killed_run_left_is_taken_away_by_the_next() -> None:
+    with begun("--to", "null", "--rate", "100", "--duration", "300s") as running:
+        wait_until(lambda: len(left_of(running.pid)) == 2, RUN_S_MAX, what="a namespace")
+        running.kill()
+        running.communicate(timeout=RUN_S_MAX)
+    assert left_of(running.pid)
+    with link() as made:
+        assert left_of(os.getpid())
+        assert made.near_address
+    # The kernel takes the interface away a little after the namespace, once whoever sent from there has noticed.
+    wait_until(lambda: not left_of(running.pid), RUN_S_MAX, what="nothing left")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--to", "node"), "not measurable here: "),
+        (("--bootstrap", "127.0.0.1:9092"), "not measurable here: 127.0.0.1:9092 is on this host"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line_and_a_status_of_its_own(more: tuple[str, ...], said: str) -> None:
+    without_tools = {**os.environ, "PATH": "/nowhere"}
+    ran = subprocess.run(words("--rate", "10", *more), capture_output=True, text=True, check=False, env=without_tools)
+    assert (ran.returncode, ran.stdout) == (3, "")
+    assert ran.stderr.startswith(f"headrace: {said}")
+    assert ran.stderr.count("\n") == 1
