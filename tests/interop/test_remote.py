@@ -14,6 +14,7 @@ import pytest
 
 from headrace.lab.errors import NotMeasurableHere
 from headrace.lab.remote import link
+from tests.clients.command_line import Headrace
 from tests.pipeline.spark_processes import wait_until
 
 RUN_S_MAX = 120.0
@@ -97,6 +98,64 @@ def test_what_a_killed_run_left_is_taken_away_by_the_next() -> None:
         assert made.near_address
     # The kernel takes the interface away a little after the namespace, once whoever sent from there has noticed.
     wait_until(lambda: not left_of(running.pid), RUN_S_MAX, what="nothing left")
+
+
+SENDERS = """
+rate: 500
+duration: 1s
+warm_up: 0s
+repeats: 1
+readings: false
+sweep:
+  sender: [null, remote]
+"""
+
+
+def run_workload(directory: Path, text: str, *more: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Of `headrace lab run`, with its results in a directory."""
+    workload = directory / "senders.yaml"
+    workload.write_text(text)
+    command = [sys.executable, "-m", "headrace.cli.main", "lab", "run", str(workload), "--out", str(directory / "out")]
+    environment = os.environ if path is None else {**os.environ, "PATH": path}
+    return subprocess.run([*command, "--json", *more], capture_output=True, text=True, check=False, env=environment)
+
+
+def repeats_of(directory: Path) -> dict[str | None, dict[str, Any]]:
+    """By where their senders were."""
+    (path,) = (directory / "out").glob("*/results.jsonl")
+    lines = map(json.loads, path.read_text().splitlines())
+    return {line["cell"]["sender"]: line for line in lines if line["kind"] == "repeat"}
+
+
+@pytest.mark.usefixtures("links")
+@pytest.mark.parametrize("target", ["node", "null"])
+def test_a_workload_has_senders_here_and_elsewhere(tmp_path: Path, target: str) -> None:
+    ran = run_workload(tmp_path, SENDERS, "--target", target)
+    assert ran.returncode == 0, ran.stderr
+    for line in repeats_of(tmp_path).values():
+        assert line["metrics"]["rate_per_s"] > 0
+    assert len(repeats_of(tmp_path)) == 2
+
+
+def test_cells_that_cannot_be_measured_say_so_beside_those_that_can(tmp_path: Path) -> None:
+    ran = run_workload(tmp_path, SENDERS, "--target", "null", path="/nowhere")
+    assert ran.returncode == 0, ran.stderr
+    repeats = repeats_of(tmp_path)
+    assert repeats[None]["metrics"]["rate_per_s"] > 0
+    assert repeats["remote"]["metrics"] == {}
+    assert repeats["remote"]["gate"]["rate_per_s"]
+    (path,) = (tmp_path / "out").glob("*/results.jsonl")
+    shown = Headrace("127.0.0.1:1")("lab", "show", path.parent)
+    assert f"sender=remote: not measurable here: {repeats['remote']['gate']['rate_per_s']}" in shown.stderr
+    Headrace("127.0.0.1:1")("lab", "report", path.parent, "--out", tmp_path / "report")
+
+
+def test_a_workload_of_which_nothing_can_be_measured_has_that_status(tmp_path: Path) -> None:
+    text = SENDERS.replace("null, ", "")
+    ran = run_workload(tmp_path, text, "--target", "null", path="/nowhere")
+    assert (ran.returncode, ran.stdout) == (3, "")
+    assert ran.stderr.startswith("headrace: not measurable here: ")
+    assert ran.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

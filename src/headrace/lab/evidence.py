@@ -89,7 +89,8 @@ class Evidence:
         run, cell = where
         values = run.values(cell, metric)
         if not values:
-            raise NotMeasurable(f"{metric_text(metric)} was not measured with {cell_text(cell)}")
+            why = next((f": {line.gate[metric]}" for line in run.repeats_of(cell) if metric in line.gate), "")
+            raise NotMeasurable(f"{metric_text(metric)} was not measured with {cell_text(cell)}{why}")
         if (doubt := doubts_of(run, cell).get(metric)) is not None:
             raise NotMeasurable(f"{metric_text(metric)} with {cell_text(cell)}: {doubt}")
         return values

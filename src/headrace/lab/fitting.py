@@ -6,10 +6,11 @@ from itertools import islice
 from statistics import fmean
 from typing import Final
 
-from headrace.lab.errors import LabError
+from headrace.lab.errors import LabError, NotMeasurableHere
+from headrace.lab.remote import check_elsewhere, link
 from headrace.lab.targets.running import Target
 from headrace.lab.targets.spec import TargetSpec
-from headrace.lab.workload import Load
+from headrace.lab.workload import REMOTE, Load
 
 _RETENTION: Final = "retention.bytes"
 _SAMPLE: Final = 200  # Messages, of which the mean size is taken.
@@ -22,6 +23,8 @@ def check_load(load: Load, spec: TargetSpec, *, is_search: bool = False) -> None
         raise LabError("groups: a null sink keeps nothing, so there is nothing to consume")
     if load.faults and spec.kind in ("cluster", "null"):
         raise LabError(f"faults: {spec.name} is no broker that is started here, so nothing can be done to it")
+    if load.sender == REMOTE and any(fault.kind == "cut" for fault in load.faults):
+        raise LabError("faults: what cuts a broker off is no part of a remote sender's link; kill or pause it")
     if spec.kind in ("node", "kafka"):
         if (load.replication or 1) > spec.brokers:
             raise LabError(
@@ -36,6 +39,21 @@ def check_load(load: Load, spec: TargetSpec, *, is_search: bool = False) -> None
         raise LabError("messages: a search goes by time, so leave it out")
     if is_search and load.schedule == "replay":
         raise LabError("schedule: a replay has its own rate, so there is none to search for")
+
+
+def lack_of(load: Load, spec: TargetSpec) -> str | None:
+    """What it takes that this machine has not; None where all is there."""
+    if load.sender != REMOTE:
+        return None
+    try:
+        if spec.bootstrap is not None:
+            check_elsewhere(spec.bootstrap)
+        else:
+            with link():
+                pass
+    except NotMeasurableHere as error:
+        return error.reason
+    return None
 
 
 def check_room(load: Load, spec: TargetSpec, *, free_bytes: int | None = None) -> None:

@@ -123,7 +123,7 @@ class _Repeat:
                 scenario,
                 self._sender_settings(is_read=sampler is not None),
                 timeout_s=timeout_s,
-                crew=self._crew,
+                crew=self._crew or self._target.senders,
             ) as senders,
             Harm(self._target, load.faults) as harm,
         ):

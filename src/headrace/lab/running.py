@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.lab.crew import Crew
+from headrace.lab.errors import LabError, NotMeasurableHere
 from headrace.lab.facts import host_facts, versions
-from headrace.lab.fitting import check_brokers, check_load, check_room
+from headrace.lab.fitting import check_brokers, check_load, check_room, lack_of
 from headrace.lab.host.measuring import measure_host
 from headrace.lab.repeat import STOPPED, run_repeat
 from headrace.lab.results import (
@@ -23,13 +24,14 @@ from headrace.lab.results import (
     ResultsWriter,
     ScenarioLine,
     SecondLine,
+    cell_text,
     read_results,
 )
 from headrace.lab.search import RateSearch, Trial, judge
 from headrace.lab.targets.running import Target, running
 from headrace.lab.targets.spec import TargetSpec, without_secrets
 from headrace.lab.timeline import Second
-from headrace.lab.workload import Cell, Workload
+from headrace.lab.workload import REMOTE, Cell, Workload
 
 _STAMP: Final = "%Y%m%dT%H%M%S"
 _SEARCH_START_PER_S: Final = 10_000.0  # Where a workload names no rate.
@@ -56,6 +58,7 @@ class _Targets:
         self._stack = ExitStack()
         self._key: tuple[Any, ...] | None = None
         self._target: Target | None = None
+        self._lacks: dict[tuple[str | None, str | None], str | None] = {}
 
     def __enter__(self) -> "_Targets":
         return self
@@ -66,16 +69,27 @@ class _Targets:
     def spec_of(self, cell: Cell) -> TargetSpec:
         return self._spec.with_changes(cell.target)
 
+    def lack_of(self, cell: Cell) -> str | None:
+        """What this machine has not that it takes to measure a cell."""
+        spec = self.spec_of(cell)
+        key = (cell.load.sender, spec.bootstrap)
+        if key not in self._lacks:
+            self._lacks[key] = lack_of(cell.load, spec)
+        return self._lacks[key]
+
     def for_cell(self, cell: Cell) -> Target:
         spec = self.spec_of(cell)
         is_cuttable = any(fault.kind == "cut" for fault in cell.load.faults)
         partitions = cell.load.partitions if spec.kind == "null" else 1
-        key = (tuple(sorted(map(repr, cell.target.items()))), is_cuttable, partitions)
+        is_remote = cell.load.sender == REMOTE
+        key = (tuple(sorted(map(repr, cell.target.items()))), is_cuttable, partitions, is_remote)
         # What was killed on purpose is not there for the next one.
         if self._target is None or key != self._key or any(not each.is_alive for each in self._target.members):
             self._stack.close()
             self._target = None
-            self._target = self._stack.enter_context(running(spec, partitions=partitions, is_cuttable=is_cuttable))
+            self._target = self._stack.enter_context(
+                running(spec, partitions=partitions, is_cuttable=is_cuttable, is_remote=is_remote)
+            )
             self._key = key
         return self._target
 
@@ -93,16 +107,23 @@ def run_workload(
 ) -> Results:
     """Its results, as they were written to a new directory under `out`. LabError where it cannot be run.
 
+    A cell that takes what this machine has not is in them with the reason; NotMeasurableHere where all are such.
+
     With `is_search` each repeat is a search for the highest rate that is held, from the workload's own rate on. `crew`
     is who sends and consumes, where that is not for processes on this machine.
     """
     started = datetime.now(UTC)
     with _Targets(spec) as targets:
         for cell in workload.cells:  # All mistakes are told before anything is started.
+            if crew is not None and cell.load.sender == REMOTE:
+                raise LabError(f"sender: {REMOTE} ones are at the end of a link of this host, and not on {crew.where}")
             check_load(cell.load, targets.spec_of(cell), is_search=is_search)
             check_room(cell.load, targets.spec_of(cell))
         host = {**host_facts(), "measured": _measured_host()}
-        first = targets.for_cell(workload.cells[0])
+        measurable = [cell for cell in workload.cells if targets.lack_of(cell) is None]
+        if not measurable:
+            raise NotMeasurableHere(targets.lack_of(workload.cells[0]) or "")
+        first = targets.for_cell(measurable[0])
         scenario = ScenarioLine(
             name=workload.name,
             workload=without_secrets(workload.given),
@@ -118,6 +139,9 @@ def run_workload(
                 if is_stopped():
                     partial = STOPPED
                     break
+                if (lack := targets.lack_of(cell)) is not None:
+                    writer.write(_unmeasured(cell, repeat, NotMeasurableHere(lack)))
+                    continue
                 runner = _Runner(
                     workload, targets.for_cell(cell), writer, cell, repeat, number, started, watch, is_stopped, crew
                 )
@@ -128,6 +152,11 @@ def run_workload(
                     break
             writer.end(partial=partial)
     return read_results(writer.path)
+
+
+def _unmeasured(cell: Cell, repeat: int, lack: NotMeasurableHere) -> RepeatLine:
+    told = f"{cell_text(cell.values)}: {lack}"
+    return RepeatLine(cell=cell.values, repeat=repeat, metrics={}, gate={"rate_per_s": lack.reason}, events=[told])
 
 
 def _measured_host() -> dict[str, Any]:

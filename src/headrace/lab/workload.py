@@ -40,6 +40,7 @@ from headrace.lab.quantities import parse_rate_per_s, parse_size_bytes, parse_ti
 from headrace.lab.scenario import GENERATORS, PROFILES, SCHEDULES, Payload, Scenario
 
 UNPACED: Final = "max"
+REMOTE: Final = "remote"
 CONSUME: Final = ("during", "after")
 TARGET_PREFIX: Final = "target."  # Of a key that is swept over and is the target's.
 # More than a process has been seen to send by far, to nothing and from memory.
@@ -103,6 +104,7 @@ KEYS: Final[Mapping[str, Parse]] = {
     # The senders, as `lab send` has them.
     "engine": choice(*ENGINES),
     "processes": whole(least=1),
+    "sender": optional(choice(REMOTE)),
     "partition": optional(whole(least=0)),
     "rate": optional(_rate),
     "schedule": choice(*(each for each in SCHEDULES if each != "unpaced")),
@@ -156,6 +158,7 @@ class Load:
     topic_config: Mapping[str, str] = field(default_factory=dict)
     engine: str = "librdkafka"
     processes: int = 1
+    sender: str | None = None  # REMOTE for those on another host, or at the end of a link.
     partition: int | None = None
     rate: float | str | None = None
     schedule: str = "constant"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.lab.errors import LabError
-from headrace.lab.fitting import check_load, check_room
+from headrace.lab.fitting import check_load, check_room, lack_of
 from headrace.lab.targets.spec import find_target
 from headrace.lab.workload import Load
 
@@ -26,6 +26,7 @@ def load(**given: Any) -> Load:
         ("h:1", {"faults": "kill@1s"}, "h:1 is no broker that is started here"),
         ("null", {"faults": "kill@1s"}, "null is no broker that is started here"),
         ("null", {"groups": 1}, "a null sink keeps nothing"),
+        ("node", {"sender": "remote", "faults": "cut@1s+1s"}, "no part of a remote sender's link"),
     ],
 )
 def test_what_does_not_fit(target: str, given: dict[str, Any], why: str) -> None:
@@ -44,6 +45,18 @@ def test_what_does_not_fit(target: str, given: dict[str, Any], why: str) -> None
 )
 def test_what_fits(target: str, given: dict[str, Any]) -> None:
     check_load(load(**given), find_target(target))
+
+
+def test_a_cluster_on_this_host_has_no_remote_senders() -> None:
+    assert lack_of(load(sender="remote"), find_target("192.0.2.1:9092")) is None
+    assert "127.0.0.1:9092 is on this host" in (lack_of(load(sender="remote"), find_target("127.0.0.1:9092")) or "")
+    assert lack_of(load(), find_target("127.0.0.1:9092")) is None
+
+
+def test_where_no_link_can_be_made_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert lack_of(load(sender="remote"), find_target("node"))
+    assert lack_of(load(), find_target("node")) is None
 
 
 def test_a_search_goes_by_time_and_has_a_rate_of_its_own() -> None:

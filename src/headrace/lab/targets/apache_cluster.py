@@ -43,10 +43,11 @@ class ApacheCluster:
         properties: Mapping[str, str] | None = None,
         jvm_options: Sequence[str] = BROKER_JVM_OPTIONS,
         is_proxied: bool = False,
+        host: str = "127.0.0.1",
     ) -> None:
         self.directory = directory
         self.nodes = [
-            ApacheKafka(directory / f"node-{number}", properties=properties, jvm_options=jvm_options)
+            ApacheKafka(directory / f"node-{number}", properties=properties, jvm_options=jvm_options, host=host)
             for number in range(1, brokers + 1)
         ]
         self.proxies = [Proxy((node.host, node.port)) for node in self.nodes] if is_proxied else []

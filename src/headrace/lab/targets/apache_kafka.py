@@ -104,11 +104,12 @@ class ApacheKafka:
         *,
         properties: Mapping[str, str] | None = None,
         jvm_options: Sequence[str] = BROKER_JVM_OPTIONS,
+        host: str = "127.0.0.1",
     ) -> None:
         self.directory = directory
         self.data_dir = directory / "data"
         self.log_file = directory / "kafka.log"
-        self.host = "127.0.0.1"
+        self.host = host
         self.port, self.controller_port = lasting_ports(2)
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         self.properties = dict(properties or {})

@@ -8,14 +8,16 @@ Whatever happens inside, nothing that was started is left, and nothing that it k
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from headrace import __version__
 from headrace.errors import HeadraceError
+from headrace.lab.crew import Crew
 from headrace.lab.errors import LabError
 from headrace.lab.null_sink import NullSink
 from headrace.lab.readings.sockets import listeners
+from headrace.lab.remote import link
 from headrace.lab.targets.apache_cluster import ApacheCluster
 from headrace.lab.targets.apache_kafka import BROKER_JVM_OPTIONS, KAFKA_VERSION, java_command
 from headrace.lab.targets.leash import leashed_directory
@@ -29,6 +31,7 @@ from headrace.wire.cluster import Cluster
 from headrace.wire.settings import client_settings
 
 _BOOTSTRAP: Final = "bootstrap.servers"
+_LOOPBACK: Final = "127.0.0.1"
 _HEAPS: Final = {1: "1G"}
 _HEAP_OF_SEVERAL: Final = "512M"  # They share one machine.
 _LAST_LINES: Final = 3
@@ -41,6 +44,7 @@ class Target:
     members: Sequence[Member]
     versions: Mapping[str, str] = field(default_factory=dict)
     metrics: Sequence[str] = ()  # URLs where brokers tell what they count, for Prometheus.
+    senders: Crew | None = None  # Who sends to it; None for processes on this machine.
 
     @property
     def name(self) -> str:
@@ -76,31 +80,46 @@ class Target:
         return None
 
 
+class Place(NamedTuple):
+    """How and where something is started."""
+
+    partitions: int
+    is_cuttable: bool
+    host: str
+
+
 @contextmanager
-def running(spec: TargetSpec, *, partitions: int = 1, is_cuttable: bool = False) -> Iterator[Target]:
-    """`partitions` is for a null sink, in which every topic has as many. `is_cuttable` puts proxies before brokers."""
+def running(
+    spec: TargetSpec, *, partitions: int = 1, is_cuttable: bool = False, is_remote: bool = False
+) -> Iterator[Target]:
+    """`partitions` is for a null sink, in which every topic has as many. `is_cuttable` puts proxies before brokers.
+
+    `is_remote` is for senders on another host: what is started here is at the near end of a link, and they at the far.
+    """
     opened = {"node": _node, "kafka": _kafka, "cluster": _cluster, "null": _null}[spec.kind]
     with ExitStack() as stack:
+        far = stack.enter_context(link()) if is_remote and spec.bootstrap is None else None
+        place = Place(partitions, is_cuttable, _LOOPBACK if far is None else far.near_address)
         try:
-            target = opened(spec, stack, partitions, is_cuttable)
+            target = opened(spec, stack, place)
         except ToolMissing as error:
             raise LabError(f"target {spec.name}: {error}") from error
         except (ToolFailed, NodeProcessError) as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
             said = " | ".join(lines[:1] + lines[1:][-_LAST_LINES:])
             raise LabError(f"target {spec.name} did not start: {said}") from error
-        yield target
+        yield target if far is None else replace(target, senders=far.crew)
 
 
-def _node(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool) -> Target:
+def _node(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
     data = stack.enter_context(leashed_directory())
     port, http_port = lasting_ports(2)
     properties = {"http.listen": f"127.0.0.1:{http_port}", **spec.properties}
-    proxy = _proxy(stack, ("127.0.0.1", port)) if is_cuttable else None
+    proxy = _proxy(stack, (place.host, port)) if place.is_cuttable else None
     node = stack.enter_context(
         NodeProcess(
             data,
-            listen=f"127.0.0.1:{port}",
+            listen=f"{place.host}:{port}",
             settings=properties,
             advertise=None if proxy is None else proxy.address,
         )
@@ -116,7 +135,7 @@ def _node(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool
     )
 
 
-def _kafka(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool) -> Target:
+def _kafka(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
     java_command()  # Says what is missing before anything is started.
     directory = stack.enter_context(leashed_directory())
     heap = spec.heap or _HEAPS.get(spec.brokers, _HEAP_OF_SEVERAL)
@@ -126,7 +145,8 @@ def _kafka(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: boo
         brokers=spec.brokers,
         properties=spec.properties,
         jvm_options=[f"-Xms{heap}", f"-Xmx{heap}", *options],
-        is_proxied=is_cuttable,
+        is_proxied=place.is_cuttable,
+        host=place.host,
     )
     stack.enter_context(cluster)
     proxies: list[Proxy | None] = [*cluster.proxies] or [None] * spec.brokers
@@ -141,9 +161,9 @@ def _kafka(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: boo
     )
 
 
-def _cluster(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool) -> Target:
+def _cluster(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
     assert spec.bootstrap is not None
-    if is_cuttable:
+    if place.is_cuttable:
         raise LabError(f"target {spec.name} was not started here, so its brokers cannot be cut off")
     settings = {**spec.client, _BOOTSTRAP: spec.bootstrap}
     try:
@@ -161,10 +181,10 @@ def _cluster(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: b
     )
 
 
-def _null(spec: TargetSpec, stack: ExitStack, partitions: int, is_cuttable: bool) -> Target:
-    if is_cuttable:
+def _null(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
+    if place.is_cuttable:
         raise LabError("a null sink cannot be cut off")
-    sink = stack.enter_context(NullSink(partitions=partitions, limit_per_s=spec.limit))
+    sink = stack.enter_context(NullSink(partitions=place.partitions, host=place.host, limit_per_s=spec.limit))
     return Target(
         spec=spec,
         settings={**spec.client, _BOOTSTRAP: sink.bootstrap},
