@@ -72,13 +72,20 @@ def reproduce(
 
 
 def _run(workloads: "Sequence[Workload]", spec: Any, out: Path, stop: StopRequest) -> "list[Results]":
-    """Those of them that were begun: after one that was cut short there is no sense in another."""
+    """Those of them that can be measured here: after one that was cut short there is no sense in another."""
+    from headrace.lab.errors import NotMeasurableHere
     from headrace.lab.running import run_workload
 
     runs: list[Results] = []
     for workload in workloads:
-        with watching(workload) as watch:
-            runs.append(run_workload(workload, spec, out=out, watch=watch, is_stopped=lambda: bool(stop)))
+        try:
+            with watching(workload) as watch:
+                runs.append(run_workload(workload, spec, out=out, watch=watch, is_stopped=lambda: bool(stop)))
+        except NotMeasurableHere as error:
+            if workload is workloads[-1] and not runs:
+                raise
+            note(f"{workload.name}: {error}")
+            continue
         note(f"results: {runs[-1].path}")
         if runs[-1].partial is not None:
             break

@@ -76,7 +76,8 @@ class Evidence:
     @staticmethod
     def parameter(run: Results, cell: Cell, name: str) -> str:
         """As text, for YAML's 1 and "1" are one to a workload."""
-        return str(cell.get(name, run.scenario.workload.get(name, _UNSAID.get(name))))
+        said = cell.get(name, run.scenario.workload.get(name))
+        return str(_UNSAID.get(name) if said is None else said)
 
     def one(self, *, part: str | None = None, **match: Any) -> tuple[Results, Cell]:
         found = self.cells(part=part, **match)

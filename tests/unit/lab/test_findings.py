@@ -60,7 +60,7 @@ def fig5(*, slow: float = 100_000, remote: float | None = None) -> Results:
     cells = [({"acks": acks, "read_in_ram": ram}, 100_000.0) for acks in (0, 1, "all") for ram in (True, False)]
     cells[-1] = (cells[-1][0], slow)
     if remote is not None:
-        cells = [({**cell, "sender": "local"}, rate) for cell, rate in cells]
+        cells = [({**cell, "sender": None}, rate) for cell, rate in cells]
         cells.append(({"acks": 0, "read_in_ram": False, "sender": "remote"}, remote))
     return run(rates(cells), workload={"rate": "100K"})
 

@@ -61,9 +61,17 @@ def test_published_parameters() -> None:
     assert (load.groups, load.consumers, load.terms.acks, load.terms.linger_ms) == (3, 4, "all", 10.0)
 
 
+def test_what_was_sent_from_another_host_is_a_part_of_its_own() -> None:
+    for name, acks in {"s0-fig5": "0", "s0-fig10": "1"}.items():
+        here, away = workloads(name)
+        assert (here.name, away.name) == (name, f"{name}-remote")
+        assert {cell.load.sender for cell in here.cells} == {None}
+        assert [(cell.load.sender, cell.load.acks) for cell in away.cells] == [("remote", acks)]
+
+
 def test_a_number_scales_rates_and_counts() -> None:
-    [insert] = workloads("s0-fig5", "0.1")
-    assert {cell.load.rate for cell in insert.cells} == {10_000.0}
+    insert = workloads("s0-fig5", "0.1")
+    assert {cell.load.rate for workload in insert for cell in workload.cells} == {10_000.0}
     [backlog] = workloads("s1-backlog", "0.001")
     assert [cell.load.messages for cell in backlog.cells] == [100, 1000, 10_000]
 
