@@ -50,8 +50,7 @@ class ConsumedTimeline:
     def __init__(self) -> None:
         self._rows: dict[int, Consumed] = {}
         self._told = 0  # The first second that was not taken out.
-        self.first_ns: int | None = None
-        self.last_ns: int | None = None
+        self.last_ns: int | None = None  # When the last message came.
 
     def add(self, timestamps_ms: Int64s, size_bytes: int, *, now_utc_ns: int, start_utc_ns: int) -> None:
         """Messages that have come now. What comes before the start belongs to its first second."""
@@ -62,7 +61,6 @@ class ConsumedTimeline:
         row.messages += len(timestamps_ms)
         row.size_bytes += size_bytes
         row.end_to_end.add(np.maximum(now_utc_ns - timestamps_ms * _MILLISECOND_NS, 0))
-        self.first_ns = at_ns if self.first_ns is None else self.first_ns
         self.last_ns = at_ns
 
     def take(self, now_ns: int) -> Iterator[tuple[int, Consumed]]:

@@ -37,6 +37,8 @@ class Taken(NamedTuple):
 
 
 class ConsumerEngine(Protocol):
+    ready_utc_ns: int  # When it had its partitions, and began to fetch; known once it is ready.
+
     def wait_ready(self, timeout_s: float) -> list[Taken]:
         """Until it has its partitions; what came meanwhile. LabError where it does not get any."""
         ...
@@ -51,6 +53,7 @@ class ConsumerEngine(Protocol):
 class LibrdkafkaConsumer:
     def __init__(self, settings: Mapping[str, Any], topic: str, group: str) -> None:
         self._is_assigned = False
+        self.ready_utc_ns = 0
         try:
             self._consumer = Consumer(
                 {
@@ -67,7 +70,9 @@ class LibrdkafkaConsumer:
             raise LabError(f"librdkafka does not take these settings: {error.args[0].str()}") from error
 
     def _note_assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._is_assigned = True
+        if not self._is_assigned:  # Others that join change it later.
+            self._is_assigned = True
+            self.ready_utc_ns = time.time_ns()
 
     def wait_ready(self, timeout_s: float) -> list[Taken]:
         deadline_s = time.monotonic() + timeout_s
@@ -116,6 +121,7 @@ class ColumnarConsumer:
         told = client_settings(config=settings)
         with Cluster(told) as cluster:
             share = list(cluster.partitions(topic))[index::members]
+        self.ready_utc_ns = time.time_ns()
         self._over = threading.Event()
         self._batches: queue.Queue[Taken | HeadraceError] = queue.Queue(_BATCHES_MAX)
         self._thread: threading.Thread | None = None

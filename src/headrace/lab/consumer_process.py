@@ -8,7 +8,7 @@ It is told everything in lines of JSON on its standard input, and tells everythi
     in   {"start_utc_ns": ...}                                               what to count seconds from
     out  {"second": 0, "row": ..., "total": n}                               each second, once it is over
     in   {"stop": true}
-    out  {"ending": {"first_ns": ..., "last_ns": ...}}
+    out  {"ending": {"ready_ns": ..., "last_ns": ...}}                       since the start; the last message's
 
 One that is told the start from the beginning takes what there is as soon as it has partitions.
 """
@@ -57,7 +57,7 @@ def _count(pipe: Pipe, engine: ConsumerEngine, early: list[Taken], start_utc_ns:
         taken = engine.take()
     for second, row in timeline.take_all():
         pipe.say({"second": second, "row": row.to_json(), "total": total})
-    pipe.say({"ending": {"first_ns": timeline.first_ns, "last_ns": timeline.last_ns}})
+    pipe.say({"ending": {"ready_ns": engine.ready_utc_ns - start_utc_ns, "last_ns": timeline.last_ns}})
 
 
 if __name__ == "__main__":

@@ -67,7 +67,8 @@ class Consumers:
         self._selector = selectors.DefaultSelector()
         self._rows: dict[int, Consumed] = {}
         self.troubles: list[str] = []
-        self.first_ns: int | None = None  # Of all messages, since the start; known at the end.
+        # Since the start, and known at the end: when the first consumer was ready, and when the last message came.
+        self.ready_ns: int | None = None
         self.last_ns: int | None = None
 
     def __enter__(self) -> Self:
@@ -195,7 +196,7 @@ class Consumers:
                 consumer.is_over = True
 
     def _note_ending(self, ending: Mapping[str, int | None]) -> None:
-        if (first_ns := ending["first_ns"]) is not None:
-            self.first_ns = first_ns if self.first_ns is None else min(self.first_ns, first_ns)
+        if (ready_ns := ending["ready_ns"]) is not None:
+            self.ready_ns = ready_ns if self.ready_ns is None else min(self.ready_ns, ready_ns)
         if (last_ns := ending["last_ns"]) is not None:
             self.last_ns = last_ns if self.last_ns is None else max(self.last_ns, last_ns)

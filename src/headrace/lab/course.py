@@ -112,7 +112,8 @@ class Course:
         bottleneck: Bottleneck | None = None,
         partial: str | None = None,
     ) -> RepeatLine:
-        """`sending_s` is how long was sent, with the warm-up; `consuming_s` from the first message to the last."""
+        """`sending_s` is how long was sent, with the warm-up; `consuming_s` from when consumers had their partitions to
+        the last message."""
         measured_s = max(0.0, sending_s - self._warm_up_s)
         use = self._cpu(sending_s)
         metrics = self._metrics(measured_s, consuming_s, use)

@@ -152,7 +152,7 @@ class _Repeat:
         return self._course.repeat_line(
             # Where every sender died, it was for as long as they told of.
             sending_s=senders.outcome.elapsed_s or float(len(self._course.sent)),
-            consuming_s=_seconds_between(consumers.first_ns, consumers.last_ns),
+            consuming_s=_seconds_between(consumers.ready_ns, consumers.last_ns),
             stall_share=stall_share,
             thresholds=thresholds,
             bottleneck=bottleneck,
