@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from headrace.lab.readings.process_tree import everyone, tree
+from headrace.lab.report.writing import write_report
 from headrace.lab.results import Results, read_results
 from headrace.lab.running import Moment, run_workload
 from headrace.lab.targets.running import running
@@ -151,6 +152,9 @@ def test_a_target_that_dies_leaves_a_partial_result(tmp_path: Path) -> None:
     (line,) = results.repeats
     assert line.partial is not None
     assert line.partial.startswith("node died")
+    page = write_report([results], tmp_path / "report", with_figures=False).page.read_text()
+    assert "data-partial" in page
+    assert "was cut short: node died" in page
     assert results.seconds[0].acknowledged > 0
 
 
