@@ -25,10 +25,10 @@ class Means:
         self._seen: defaultdict[bytes, list[float]] = defaultdict(list)
 
     async def run(self) -> None:
-        """Until cancelled."""
-        await self._producer.start()
-        await self._consumer.start()
+        """Until cancelled, be it while it starts: a member that does not leave is waited for."""
         try:
+            await self._producer.start()
+            await self._consumer.start()
             async for message in self._consumer:
                 sensor, readings = message.key, self._seen[message.key]
                 readings.append(float(message.value))
