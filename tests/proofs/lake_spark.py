@@ -224,6 +224,10 @@ class Continuous(Loading):
     def refill(self) -> None:
         Job.refill(self)
 
+    def check_on_the_way(self) -> None:
+        check_sending(self._sender)
+        super().check_on_the_way()
+
     def is_done(self, driver: Session) -> bool:
         if self._sender.status is None:
             self._written = end_sender(self._sender)
@@ -260,6 +264,7 @@ class Counting(Job):
         return super().pause_s(chance) * chance.choice((0, 0, 1))
 
     def check_on_the_way(self) -> None:
+        check_sending(self._sender)
         running, closed = self._running_reader.look(), self._closed_reader.look()
         topic = self._topic_reader.hold()  # After the tables: everything that they know of is in it.
         ends = windows.ends_of(counting_stream.checkpoint_of(self._running), running.batch)
@@ -305,6 +310,11 @@ class Counting(Job):
 def begin_sender(broker: Broker, directory: Path, records_per_s: int) -> Session:
     command = [sys.executable, "-m", "tests.proofs.numbered_sender", broker.bootstrap, TOPIC, str(records_per_s)]
     return Session(command, log=directory / "sender.log")
+
+
+def check_sending(sender: Session) -> None:
+    if sender.status is not None:
+        raise Broken(f"the sender ended by itself, with status {sender.status}:\n{sender.said()[-3000:]}")
 
 
 def end_sender(sender: Session) -> int:

@@ -11,6 +11,7 @@ import time
 import numpy as np
 
 from headrace import columnar
+from headrace.wire.errors import Unavailable
 from tests.proofs.numbered import made_of
 
 _TURNS_PER_S = 10
@@ -18,7 +19,7 @@ _TURNS_PER_S = 10
 
 def send(bootstrap: str, topic: str, records_per_s: int, stop: threading.Event) -> int:
     sent, began_s = 0, time.monotonic()
-    with columnar.Writer(bootstrap, topic, partition="partition") as writer:
+    with open_writer(bootstrap, topic) as writer:
         while not stop.wait(began_s + sent / records_per_s - time.monotonic()):
             count = records_per_s // _TURNS_PER_S
             for batch in made_of(np.arange(sent, sent + count)).to_batches():
@@ -26,6 +27,15 @@ def send(bootstrap: str, topic: str, records_per_s: int, stop: threading.Event) 
             writer.flush()  # Each turn, so that no partition falls far behind the others.
             sent += count
     return sent
+
+
+def open_writer(bootstrap: str, topic: str) -> columnar.Writer:
+    """Waits for a broker that is away; later the writer does so itself."""
+    while True:
+        try:
+            return columnar.Writer(bootstrap, topic, partition="partition")
+        except Unavailable:
+            time.sleep(1 / _TURNS_PER_S)
 
 
 if __name__ == "__main__":
