@@ -62,6 +62,8 @@ class Harm:
             left_s = start_utc_ns / 1e9 + step.at_s - time.time()
             if self._over.wait(max(0.0, left_s)):
                 return
+            if step.fault.kind == "kill" and not step.is_end:
+                member.is_awaited = step.fault.length_s is not None
             self._do(_DEEDS[step.fault.kind, step.is_end], member)
             self.done.append(step)
 

@@ -41,6 +41,7 @@ class Member:
         self._lock = threading.Lock()  # So that nobody asks a process that is being forgotten.
         self._is_killed = False  # By us.
         self._is_paused = False
+        self.is_awaited = False  # It was killed, and will be started again.
 
     def is_called(self, word: str) -> bool:
         return word in {self.name, str(self.node_id)}
@@ -75,9 +76,12 @@ class Member:
                 process.kill()
 
     def start_again(self) -> None:
-        if self._is_killed:
-            self._own().start()
-            self._is_killed = False
+        try:
+            if self._is_killed:
+                self._own().start()
+                self._is_killed = False
+        finally:
+            self.is_awaited = False
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)

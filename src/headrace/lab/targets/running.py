@@ -75,7 +75,7 @@ class Target:
         dead = [member.name for member in self.members if member.has_died]
         if dead:
             return f"{' and '.join(dead)} died"
-        if self.members and not any(member.is_alive for member in self.members):
+        if self.members and not any(member.is_alive or member.is_awaited for member in self.members):
             return "no broker is left"
         return None
 

@@ -83,6 +83,18 @@ def test_a_death_that_was_asked_for_is_no_trouble_unless_it_was_the_last() -> No
     assert made.trouble() == "no broker is left"
 
 
+def test_the_last_one_is_waited_for_where_it_is_to_come_back() -> None:
+    one = Process()
+    made = target(one)
+    with Harm(made, [parse_fault("kill@0s+1h")]) as harm:
+        harm.start(time.time_ns())
+        wait(lambda: len(harm.done) == 1)
+        assert not made.members[0].is_alive
+        assert made.trouble() is None
+    made.members[0].start_again()
+    assert (one.done, made.trouble()) == (["kill", "start"], None)
+
+
 def test_a_death_that_nobody_asked_for_is_trouble() -> None:
     one, other = Process(), Process()
     made = target(one, other)
