@@ -130,6 +130,14 @@ def test_a_pause_shows_in_latency_from_the_plan(tmp_path: Path) -> None:
     assert line.metrics["planned_latency_p99_ms"] > 500
 
 
+def test_a_node_that_is_killed_comes_back_where_it_is_told_to(tmp_path: Path) -> None:
+    results = run(tmp_path, "node", faults="kill:node@2s+200ms", duration="8s")
+    assert results.partial is None
+    (line,) = results.repeats
+    assert line.events == ["node killed at 2 s", "node started again at 2.2 s"]
+    assert sum(second.acknowledged for second in results.seconds if second.more["second"] > 2) > 0
+
+
 def test_a_cut_is_survived(tmp_path: Path) -> None:
     results = run(tmp_path, "node", faults="cut:node@2s+500ms", duration="5s")
     assert results.partial is None
