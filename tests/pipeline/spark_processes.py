@@ -128,6 +128,8 @@ class SparkCluster:
             self._begin("master.Master", "--port", str(self._port), "--webui-port", "0")
             wait_until(self._is_open, _START_S_MAX, what="a master that listens")
             self.workers = [self._begin_worker() for _ in range(2)]
+            # Who asks for cores before both are there gets all of them from one.
+            wait_until(self._has_workers, _START_S_MAX, what="workers that the master knows")
         except BaseException:
             self.close()
             raise
@@ -164,9 +166,12 @@ class SparkCluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_WORKER_DIR": str(self._directory / "work"),
         }
-        session = Session(command, log=self._directory / f"{kind}.log", environment=environment)
+        session = Session(command, log=self._directory / f"{kind}-{len(self._all)}.log", environment=environment)
         self._all.append(session)
         return session
+
+    def _has_workers(self) -> bool:
+        return all("Successfully registered with master" in worker.said() for worker in self.workers)
 
     def _is_open(self) -> bool:
         with closing(socket.socket()) as client:
