@@ -37,7 +37,7 @@ OTHER_CLIENTS: dict[str, GroupClient] = {
             partial(kafkajs_program, "member.js"),
             assignors=("roundrobin",),
             static=None,
-            is_patient=False,
+            gives_up="No broker available",
         ),
         # It does as its command line says, and takes no orders. A record that it has when it is told to leave, it
         # commits and does not print.

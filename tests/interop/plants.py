@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,13 +20,13 @@ from headrace.lab.readings import process_tree
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
-class _Thread:
+class _Thread(ABC):
     def __init__(self) -> None:
         self._lifted = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def _run(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _run(self) -> None: ...
 
     def __enter__(self) -> Self:
         self._thread.start()

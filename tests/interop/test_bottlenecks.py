@@ -25,7 +25,7 @@ from headrace.testing.ports import lasting_ports
 from tests.clients.command_line import Headrace
 from tests.interop.plants import CappedLink, HeldOff, NoLimit, SlowSource, limited_cpu, throttled_device
 from tests.oracle.kafka import ApacheKafka, run_tool
-from tests.oracle.toolbox import ToolMissing
+from tests.oracle.toolbox import ToolMissing, without_tool
 from tests.proofs.tracing import Tracer, helper_pid
 
 TOPIC: Final = "planted"
@@ -168,7 +168,7 @@ def test_a_disk_whose_flushes_take_a_second(tmp_path: Path) -> None:
                 )
                 found = judge(target, lambda roles: Lifted(plants))
         except ToolMissing as missing:
-            pytest.skip(str(missing))
+            without_tool(missing)
     assert found.verdict is Verdict.DISK, found
 
 
