@@ -29,9 +29,10 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup ## kill a node, a consumer, a load and a sender on the way of web-log events, and show that none is lost
+demo: setup ## kill a node, a consumer, a load and a sender on the way of web-log events, show that none is lost, and measure
 	$(BIN)/headrace demo $(ARGS)
 	$(BIN)/headrace demo-lake
+	$(BIN)/headrace demo-lab --out .cache/demo-lab
 
 # As many files at a time as there are CPUs, each by one process, in an order of chance. One at a time: ARGS=-n0
 test: setup ## run the tests that need nothing but Python

@@ -1,14 +1,25 @@
 """How a figure is written in a cell of a table: the median, and under or behind it the least and the greatest."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.text import Text
 
 from bench.metrics import Metric
-from bench.results import MET, SHORT, Spread, Verdict
+from headrace.lab.intervals import Spread
+from headrace.lab.requirements import Result, Verdict
 
-_STYLES: Final = {MET: "green", SHORT: "red"}
+_STYLES: Final = {Result.MET: "green", Result.SHORT: "red"}
+
+
+class Judged(NamedTuple):
+    """A verdict, and what the table calls its metric."""
+
+    verdict: Verdict
+    title: str
+
+    def __str__(self) -> str:
+        return self.verdict.text(self.title)
 
 
 def rich_cell(metric: Metric, spread: Spread | None) -> Text:
@@ -20,8 +31,8 @@ def rich_cell(metric: Metric, spread: Spread | None) -> Text:
     return cell
 
 
-def rich_verdicts(verdicts: Sequence[Verdict]) -> Text:
-    return Text("\n").join(Text(one.text(), style=_STYLES.get(one.result, "")) for one in verdicts)
+def rich_verdicts(judged: Sequence[Judged]) -> Text:
+    return Text("\n").join(Text(str(one), style=_STYLES.get(one.verdict.result, "")) for one in judged)
 
 
 def markdown_cell(metric: Metric, spread: Spread | None) -> str:
@@ -31,8 +42,8 @@ def markdown_cell(metric: Metric, spread: Spread | None) -> str:
     return f"{median} ({_range(metric, spread)})" if spread.count > 1 else median
 
 
-def markdown_verdicts(verdicts: Sequence[Verdict]) -> str:
-    return "<br>".join(one.text() for one in verdicts)
+def markdown_verdicts(judged: Sequence[Judged]) -> str:
+    return "<br>".join(map(str, judged))
 
 
 def markdown_line(cells: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """The columnar client against confluent-kafka, on our node and on Apache Kafka, in one run.
 
-    python -m bench.columnar [--scale 1] [--repeats 3] [--rows NAME,...] [--systems headrace,kafka] [--markdown FILE]
+    python -m bench.columnar [--scale 1] [--repeats 3] [--rows NAME,...] [--jobs read,write] [--targets node,kafka]
+                             [--markdown FILE]
 
 For each kind of topic: filled once, then read by both clients by turns into the same Arrow columns, in processes of
 their own. Rates are rows per second, and rows per second of CPU that the client took; medians, lowest and highest. The
@@ -31,19 +32,25 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from bench.engines import send_by_c
 from bench.host import host_facts
-from bench.loads import Produce, Site, create_topic
 from bench.signals import end_in_order
-from bench.systems import HEADRACE, KAFKA, Broker, fresh_broker
-from bench.warm_memory import WarmMemory
 from headrace import columnar
+from headrace.lab.engines import Terms
+from headrace.lab.host.warm_memory import WarmMemory
+from headrace.lab.programs import Job
+from headrace.lab.targets.running import Target, running
+from headrace.lab.targets.spec import find_target
+from headrace.lab.topics import create_topic
 
+READ: Final = "read"
+WRITE: Final = "write"
+JOBS: Final = (READ, WRITE)
 RIVAL_ROWS: Final = 3_000_000
 TABLE_ROWS: Final = 1_000_000
-TABLES_WRITTEN: Final = 3
 PARTITIONS_WRITTEN: Final = 6
-WARM_UPS: Final = 4
-_LARGE: Final = {"linger.ms": "50", "batch.num.messages": "10000", "batch.size": "1000000"}
+WARM_UPS: Final = 8
+_LARGE: Final = Terms(acks="1", linger_ms=50, batch_messages=10_000, batch_bytes=1_000_000)
 _DEADLINE_S: Final = 600
 _CLIENT_BYTES: Final = 1 << 30  # Of memory that a client may take, whatever it does.
 
@@ -55,31 +62,30 @@ class Row:
     name: str
     title: str
     rows: int
-    librdkafka: Mapping[str, str] | None = None  # Filled by librdkafka in C, with these properties.
+    librdkafka: Terms | None = None  # Filled by librdkafka in C, in this manner.
     table: Callable[[int], pa.Table] | None = None  # Filled from this.
     message_bytes: int = 200
     write_options: Mapping[str, Any] = field(default_factory=dict)
     rival: bool = True
 
-    def fill(self, broker: Broker, topic: str, scale: float) -> int:
-        rows = max(10_000, int(self.rows * scale))
+    def fill(self, broker: Target, topic: str, rows: int) -> None:
+        create_topic(broker.settings, topic, partitions=1)
         if self.librdkafka is not None:
-            site = Site(broker, scale=1.0, start_s=0.0, saturation_per_s=None)
-            load = Produce(
-                topic=topic,
-                messages=rows,
-                message_bytes=self.message_bytes,
-                properties={"queue.buffering.max.messages": "1000000", **self.librdkafka},
+            send_by_c(
+                Job(
+                    bootstrap=broker.bootstrap,
+                    topic=topic,
+                    messages=rows,
+                    size_bytes=self.message_bytes,
+                    terms=self.librdkafka,
+                )
             )
-            load.run(site)
         else:
             assert self.table is not None
-            create_topic(broker.bootstrap, topic, partitions=1)
             made = self.table(min(rows, TABLE_ROWS))
             while rows > 0:
                 columnar.write(broker.bootstrap, topic, made.slice(0, rows), **self.write_options)
                 rows -= made.num_rows
-        return max(10_000, int(self.rows * scale))
 
 
 def plain(rows: int) -> pa.Table:
@@ -131,13 +137,13 @@ ROWS: Final = (
         name="16k",
         title="200 B, 16 KiB librdkafka batches",
         rows=10_000_000,
-        librdkafka={"linger.ms": "5", "batch.size": "16384"},
+        librdkafka=Terms(acks="1", linger_ms=5, batch_bytes=16_384),
     ),
     Row(
         name="80",
         title="200 B, 80 records a batch",
         rows=10_000_000,
-        librdkafka={"linger.ms": "5", "batch.num.messages": "80"},
+        librdkafka=Terms(acks="1", linger_ms=5, batch_bytes=1_000_000, batch_messages=80),
     ),
     Row(name="mixed", title="keys, 0-3 headers, values of 10-2,000 B", rows=3_000_000, table=mixed),
     Row(name="write", title="200 B, written from Arrow", rows=10_000_000, table=plain),
@@ -171,7 +177,7 @@ class Readings:
 
 
 def run_client(
-    client: str, broker: Broker, topic: str, *options: str, warm: WarmMemory, written_bytes: int = 0
+    client: str, broker: Target, topic: str, *options: str, warm: WarmMemory, written_bytes: int = 0
 ) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.columnar_clients", client, broker.bootstrap, topic, *options]
     os.sync()
@@ -184,24 +190,29 @@ def run_client(
     return told
 
 
-def measure(row: Row, system: str, *, scale: float, repeats: int, under: Path, warm: WarmMemory) -> dict[str, Readings]:
-    with fresh_broker(system, under=under) as broker:
-        broker.start()
-        rows = row.fill(broker, row.name, scale)
-        found = measure_reading(row, broker, rows, repeats=repeats, warm=warm)
-        if row.table is not None:
+def measure(
+    row: Row, target: str, *, jobs: Sequence[str], scale: float, repeats: int, warm: WarmMemory
+) -> dict[str, Readings]:
+    rows = max(10_000, int(row.rows * scale))
+    found: dict[str, Readings] = {}
+    with running(find_target(target)) as broker:
+        if READ in jobs:
+            row.fill(broker, row.name, rows)
+            found |= measure_reading(row, broker, rows, repeats=repeats, warm=warm)
+        if WRITE in jobs and row.table is not None:
             made = row.table(min(rows, TABLE_ROWS))
-            with tempfile.NamedTemporaryFile(suffix=".arrow", dir=under) as file:
+            times = max(1, rows // made.num_rows)
+            with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
                 with pa.ipc.new_file(file.name, made.schema) as out:
                     out.write_table(made)
                 codec = row.write_options.get("compression", "none")
-                options = ("--table", file.name, "--times", str(TABLES_WRITTEN), "--compression", codec)
-                written_bytes = TABLES_WRITTEN * made.nbytes
+                options = ("--table", file.name, "--times", str(times), "--compression", codec)
+                written_bytes = times * made.nbytes
                 found |= measure_writing(broker, *options, written_bytes=written_bytes, repeats=repeats, warm=warm)
         return found
 
 
-def measure_reading(row: Row, broker: Broker, rows: int, *, repeats: int, warm: WarmMemory) -> dict[str, Readings]:
+def measure_reading(row: Row, broker: Target, rows: int, *, repeats: int, warm: WarmMemory) -> dict[str, Readings]:
     found = {"read-arrow": Readings()} | ({"read-confluent": Readings()} if row.rival else {})
     for _ in range(repeats):
         for client, readings in found.items():
@@ -213,10 +224,10 @@ def measure_reading(row: Row, broker: Broker, rows: int, *, repeats: int, warm: 
 
 
 def measure_writing(
-    broker: Broker, *options: str, written_bytes: int, repeats: int, warm: WarmMemory
+    broker: Target, *options: str, written_bytes: int, repeats: int, warm: WarmMemory
 ) -> dict[str, Readings]:
     def write(client: str, topic: str) -> dict[str, Any]:
-        create_topic(broker.bootstrap, topic, partitions=PARTITIONS_WRITTEN)
+        create_topic(broker.settings, topic, partitions=PARTITIONS_WRITTEN)
         return run_client(client, broker, topic, *options, warm=warm, written_bytes=written_bytes)
 
     for number in range(WARM_UPS):
@@ -250,9 +261,9 @@ HEAD: Final = (
 )
 
 
-def lines_of(row: Row, system: str, found: Mapping[str, Readings]) -> list[tuple[str, ...]]:
-    lines = []
-    for job in ("read", "write"):
+def lines_of(row: Row, target: str, found: Mapping[str, Readings]) -> list[tuple[str, ...]]:
+    lines: list[tuple[str, ...]] = []
+    for job in JOBS:
         ours, theirs = found.get(f"{job}-arrow"), found.get(f"{job}-confluent")
         if ours is None:
             continue
@@ -260,7 +271,7 @@ def lines_of(row: Row, system: str, found: Mapping[str, Readings]) -> list[tuple
         rival = ("", "") if theirs is None else (spread(theirs.per_s), ratio(ours.per_s, theirs.per_s))
         rival_cpu = ("", "") if theirs is None else (spread(theirs.per_cpu_s), ratio(ours.per_cpu_s, theirs.per_cpu_s))
         memory = f"{early:.0f} -> {late:.0f}"
-        lines.append((row.title, system, job, spread(ours.per_s), *rival, spread(ours.per_cpu_s), *rival_cpu, memory))
+        lines.append((row.title, target, job, spread(ours.per_s), *rival, spread(ours.per_cpu_s), *rival_cpu, memory))
     return lines
 
 
@@ -273,22 +284,27 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of rows")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rows", default="", help=f"some of {', '.join(row.name for row in ROWS)}")
-    parser.add_argument("--systems", default=f"{HEADRACE},{KAFKA}")
+    parser.add_argument("--jobs", default=",".join(JOBS), help=f"some of {', '.join(JOBS)}")
+    parser.add_argument("--targets", default="node,kafka")
     parser.add_argument("--markdown", type=Path)
-    parser.add_argument("--directory", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--directory", type=Path, help="where data is kept meanwhile (default: TMPDIR)")
     given = parser.parse_args()
     end_in_order()
+    if given.directory:
+        tempfile.tempdir = str(given.directory)
     chosen = [row for row in ROWS if not given.rows or row.name in given.rows.split(",")]
     lines: list[tuple[str, ...]] = []
     console = Console(width=200)
     warm = WarmMemory()
     with Progress(console=console, refresh_per_second=1) as progress, closing(warm):
-        task = progress.add_task("rows", total=len(chosen) * len(given.systems.split(",")))
+        targets = given.targets.split(",")
+        task = progress.add_task("rows", total=len(chosen) * len(targets))
         for row in chosen:
-            for system in given.systems.split(","):
-                progress.update(task, description=f"{row.name} on {system}")
-                found = measure(row, system, scale=given.scale, repeats=given.repeats, under=given.directory, warm=warm)
-                lines += lines_of(row, system, found)
+            for target in targets:
+                progress.update(task, description=f"{row.name} on {target}")
+                jobs = given.jobs.split(",")
+                found = measure(row, target, jobs=jobs, scale=given.scale, repeats=given.repeats, warm=warm)
+                lines += lines_of(row, target, found)
                 if given.markdown is not None:  # Anew with each, so that an interrupted run has what it measured.
                     given.markdown.write_text(markdown(lines))
                 progress.advance(task)

@@ -37,24 +37,28 @@ from confluent_kafka import KafkaException
 from rich.progress import Progress
 
 from bench import sheet_command
-from bench.errors import LoadError
-from bench.host import host_facts
-from bench.loads import create_topic
-from bench.results import Reading, times
-from bench.sheet import Claim, Line, Sheet
-from bench.systems import HEADRACE, KAFKA, VERSIONS, Broker, fresh_broker
-from bench.warm_memory import WarmMemory
+from bench.host import headrace_version, host_facts
+from bench.sheet import Claim, Line, Reading, Sheet
 from headrace import columnar
 from headrace.errors import HeadraceError
 from headrace.lab import weblog
+from headrace.lab.errors import LabError
+from headrace.lab.host.warm_memory import WarmMemory
 from headrace.lab.readings import process_tree
 from headrace.lab.readings.meter import Meter
+from headrace.lab.requirements import at_least, at_most
+from headrace.lab.targets.apache_kafka import KAFKA_VERSION
+from headrace.lab.targets.running import Target, running
+from headrace.lab.targets.spec import find_target
+from headrace.lab.topics import create_topic
 from tests.oracle.spark_connector import connector_jars
 from tests.oracle.toolbox import ToolMissing
 
 OURS: Final = "headrace"
 OFFICIAL: Final = "kafka"
 CONNECTORS: Final = (OURS, OFFICIAL)  # As `format` calls them.
+# By name in rows: the lab's target, and what people call it.
+BROKERS: Final = {"headrace": ("node", "our node"), "kafka": ("kafka", "Apache Kafka")}
 
 ROWS: Final = 10_000_000
 GROWTH_ROWS: Final = (1_000_000, 10_000_000, 50_000_000)
@@ -72,7 +76,7 @@ _SEED: Final = 7
 _DEADLINE_S: Final = 600
 _DISK_MARGIN_BYTES: Final = 4 << 30
 _WARM_BYTES_MAX: Final = 4 << 30  # The page cache needs the rest, for the topic.
-_FAILURES: Final = (LoadError, HeadraceError, KafkaException, RuntimeError, subprocess.TimeoutExpired)
+_FAILURES: Final = (HeadraceError, KafkaException, RuntimeError, subprocess.TimeoutExpired)
 
 
 # --- What is read ---------------------------------------------------------------------------------------------------
@@ -101,9 +105,9 @@ def pieces(made: pa.Table, rows: int) -> Iterator[pa.Table]:
         rows -= piece.num_rows
 
 
-def fill(broker: Broker, rows: int) -> None:
+def fill(broker: Target, rows: int) -> None:
     """Into each partition as many."""
-    create_topic(broker.bootstrap, _TOPIC, partitions=PARTITIONS)
+    create_topic(broker.settings, _TOPIC, partitions=PARTITIONS)
     made = web_log(min(rows, _DIFFERENT_LINES))
     for partition in range(PARTITIONS):
         columnar.write(broker.bootstrap, _TOPIC, pieces(made, rows // PARTITIONS), partition=partition)
@@ -118,10 +122,10 @@ def check_written(directory: Path, rows: int) -> None:
         offsets = table["offset"].to_numpy()
         count += len(offsets)
         if len(offsets) and offsets.max() >= each:
-            raise LoadError(f"{file.name} has offset {offsets.max()}, of {each} in a partition")
+            raise LabError(f"{file.name} has offset {offsets.max()}, of {each} in a partition")
         seen[table["partition"].to_numpy().astype(np.int64) * each + offsets] = True
     if count != rows or not seen.all():
-        raise LoadError(f"{count} rows were written and {np.count_nonzero(seen)} different ones, of {rows} to be read")
+        raise LabError(f"{count} rows were written and {np.count_nonzero(seen)} different ones, of {rows} to be read")
 
 
 # --- Who reads it ---------------------------------------------------------------------------------------------------
@@ -175,13 +179,13 @@ class Client:
         answered, _, _ = select.select([stdout], [], [], _DEADLINE_S)
         line = stdout.readline() if answered else b""
         if not line.startswith(b"{"):
-            raise LoadError(f"{self._command[3]} said {line!r}:\n{self._log.read_text(errors='replace')[-2000:]}")
+            raise LabError(f"{self._command[3]} said {line!r}:\n{self._log.read_text(errors='replace')[-2000:]}")
         seconds: float = json.loads(line)["seconds"]
         return seconds
 
 
 def measure(
-    connector: str, broker: Broker, rows: int, *, warm_up_rows: int, jars: Sequence[Path], under: Path, warm: WarmMemory
+    connector: str, broker: Target, rows: int, *, warm_up_rows: int, jars: Sequence[Path], under: Path, warm: WarmMemory
 ) -> dict[str, float]:
     """By metric name."""
     with tempfile.TemporaryDirectory(prefix="bench-spark-", dir=under) as made:
@@ -235,7 +239,7 @@ class Block:
     """One broker with one topic, and what is read of it."""
 
     name: str
-    system: str
+    broker: str
     rows: int
     steps: tuple[Step, ...]
 
@@ -252,21 +256,21 @@ def growth_row(rows: int) -> str:
 def blocks(*, repeats: int, scale: float) -> list[Block]:
     """By turns, each beginning as often as the other."""
     found = []
-    for system in (HEADRACE, KAFKA):
-        name, rows = f"on-{system}", scaled(ROWS, scale)
+    for broker in BROKERS:
+        name, rows = f"on-{broker}", scaled(ROWS, scale)
         steps = [
             Step(row=name, connector=connector, repeat=repeat, rows=rows)
             for repeat in range(repeats)
             for connector in (CONNECTORS if repeat % 2 == 0 else CONNECTORS[::-1])
         ]
-        found.append(Block(name=name, system=system, rows=rows, steps=tuple(steps)))
+        found.append(Block(name=name, broker=broker, rows=rows, steps=tuple(steps)))
     steps = [
         Step(row=growth_row(rows), connector=OURS, repeat=repeat, rows=scaled(rows, scale))
         for repeat in range(repeats)
         for rows in GROWTH_ROWS
     ]
     whole = scaled(max(GROWTH_ROWS), scale)
-    return [*found, Block(name=_GROWTH, system=HEADRACE, rows=whole, steps=tuple(steps))]
+    return [*found, Block(name=_GROWTH, broker="headrace", rows=whole, steps=tuple(steps))]
 
 
 @dataclass(slots=True)
@@ -300,16 +304,15 @@ class Run:
             warm.close()
 
     @contextlib.contextmanager
-    def _filled(self, block: Block) -> Iterator[Broker]:
+    def _filled(self, block: Block) -> Iterator[Target]:
         needed_bytes = 2 * block.rows * VALUE_BYTES + _DISK_MARGIN_BYTES
         if shutil.disk_usage(self.directory).free < needed_bytes:
-            raise LoadError(f"{self.directory} has less than {needed_bytes / 1e9:.0f} GB left")
-        with fresh_broker(block.system, under=self.directory) as broker:
-            broker.start()
+            raise LabError(f"{self.directory} has less than {needed_bytes / 1e9:.0f} GB left")
+        with running(find_target(BROKERS[block.broker][0])) as broker:
             fill(broker, block.rows)
             yield broker
 
-    def _take(self, step: Step, broker: Broker, warm: WarmMemory, where: str) -> None:
+    def _take(self, step: Step, broker: Target, warm: WarmMemory, where: str) -> None:
         try:
             values = measure(
                 step.connector,
@@ -329,11 +332,14 @@ class Run:
 def lines(chosen: Sequence[Block], *, scale: float) -> list[Line]:
     names = [block.name for block in chosen]
     found = []
-    for system, title in ((HEADRACE, "our node"), (KAFKA, "Apache Kafka")):
-        if (row := f"on-{system}") in names:
+    for broker, (_, title) in BROKERS.items():
+        if (row := f"on-{broker}") in names:
             labels = (title, f"{scaled(ROWS, scale):,}")
             rival = (row, OFFICIAL)
-            claims = [Claim(times(metric, 1, rival="official"), rival) for metric in ("rows_per_s", "cpu_s_per_m_rows")]
+            claims = [
+                Claim(at_least("rows_per_s", 1, rival="official"), rival),
+                Claim(at_most("cpu_s_per_m_rows", 1, rival="official"), rival),
+            ]
             found += [
                 Line(row=row, system=OURS, labels=(*labels, "headrace"), claims=claims),
                 Line(row=row, system=OFFICIAL, labels=(*labels, "kafka, the official one")),
@@ -341,8 +347,8 @@ def lines(chosen: Sequence[Block], *, scale: float) -> list[Line]:
     if _GROWTH in names:
         least, middle, most = GROWTH_ROWS
         grown = [
-            Claim(times("cpu_s_per_m_rows", 1, rival="at 1 M"), (growth_row(least), OURS)),
-            Claim(times("memory_mb_peak", 1.25, rival="at 10 M"), (growth_row(middle), OURS)),
+            Claim(at_most("cpu_s_per_m_rows", 1, rival="at 1 M"), (growth_row(least), OURS)),
+            Claim(at_most("memory_mb_peak", 1.25, rival="at 10 M"), (growth_row(middle), OURS)),
         ]
         for rows in GROWTH_ROWS:
             part = f"{scaled(rows, scale):,} of {scaled(most, scale):,}"
@@ -353,7 +359,7 @@ def lines(chosen: Sequence[Block], *, scale: float) -> list[Line]:
 
 def facts(jars: Sequence[Path]) -> dict[str, str | int]:
     official = next(jar.stem for jar in jars if jar.name.startswith("spark-sql-kafka"))
-    versions = {f"{system} broker": version() for system, version in VERSIONS.items()}
+    versions = {"headrace broker": headrace_version(), "kafka broker": KAFKA_VERSION}
     return host_facts() | {"pyspark": importlib.metadata.version("pyspark"), "official connector": official} | versions
 
 
@@ -374,12 +380,14 @@ def main(arguments: list[str]) -> int:
     try:
         jars = connector_jars()
         known = facts(jars)
-    except (ToolMissing, LoadError) as error:
+    except (ToolMissing, LabError) as error:
         console.print(str(error), style="red", markup=False)
         return 2
     began_s = time.monotonic()
+    if options.directory:
+        tempfile.tempdir = str(options.directory)
     with (
-        tempfile.TemporaryDirectory(prefix="bench-", dir=options.directory) as directory,
+        tempfile.TemporaryDirectory(prefix="bench-") as directory,
         sheet_command.shown(console) as progress,
     ):
         run = Run(chosen, scaled(WARM_UP_ROWS, scale), jars, Path(directory))

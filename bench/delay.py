@@ -29,15 +29,16 @@ from deltalake import DeltaTable
 from rich.progress import Progress
 
 from bench import sheet_command
-from bench.errors import LoadError
-from bench.host import host_facts
-from bench.loads import check_end_offsets, create_topic
-from bench.results import Reading, at_most
-from bench.sheet import Claim, Line, Sheet
-from bench.systems import HEADRACE, VERSIONS, Broker, fresh_broker
+from bench.host import headrace_version, host_facts
+from bench.sheet import Claim, Line, Reading, Sheet
 from headrace.cli.demo_lake import Crew, Places
 from headrace.errors import HeadraceError
+from headrace.lab.errors import LabError
 from headrace.lab.readings.meter import Meter
+from headrace.lab.requirements import at_most
+from headrace.lab.targets.running import Target, running
+from headrace.lab.targets.spec import find_target
+from headrace.lab.topics import create_topic, wait_kept
 from headrace.pipeline.delays import delays_ms
 from headrace.pipeline.ledger import read_ledger
 from headrace.pipeline.location import parse_location
@@ -53,7 +54,8 @@ _SPARK_S_MAX: Final = 120.0
 _CATCH_UP_S_MAX: Final = 60.0
 _LOOK_S: Final = 0.5
 _RATE_SHARE_MIN: Final = 0.98
-_FAILURES: Final = (LoadError, HeadraceError, KafkaException, RuntimeError)
+_FAILURES: Final = (HeadraceError, KafkaException, RuntimeError)
+_NODE: Final = "headrace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +89,9 @@ FULL: Final = Times(measured_s=60, warm_up_s=20)
 QUICK: Final = Times(measured_s=5, warm_up_s=1)
 
 
-def measure(row: Row, broker: Broker, topic: str, times: Times, *, under: Path) -> dict[str, float]:
+def measure(row: Row, broker: Target, topic: str, times: Times, *, under: Path) -> dict[str, float]:
     """By metric name."""
-    create_topic(broker.bootstrap, topic, partitions=PARTITIONS)
+    create_topic(broker.settings, topic, partitions=PARTITIONS)
     places = Places(root=under)
     (under / "journals").mkdir()
     senders = [f"{topic}-{number}" for number in range(SENDERS)]
@@ -110,7 +112,7 @@ def measure(row: Row, broker: Broker, topic: str, times: Times, *, under: Path) 
         for name in senders:
             crew.stop(name)
         sent = sum(told_sent(places.log(name)) for name in senders)
-        check_end_offsets(broker.bootstrap, topic, partitions=PARTITIONS, messages=sent)
+        wait_kept(broker.settings, topic, messages=sent)
         wait(lambda: rows_loaded(places.lake) >= sent, _CATCH_UP_S_MAX, "the last row", crew)
         crew.stop(_LOAD)
     found = delays_between(places.lake, begin_ms, end_ms, sent=sent)
@@ -126,7 +128,7 @@ def wait(until: Callable[[], bool], seconds_max: float, what: str, crew: Crew) -
     while not until():
         crew.check()
         if time.monotonic() > deadline_s:
-            raise LoadError(f"{what} took more than {seconds_max:.0f} s")
+            raise LabError(f"{what} took more than {seconds_max:.0f} s")
         time.sleep(_LOOK_S)
 
 
@@ -142,7 +144,7 @@ def told_sent(log: Path) -> int:
     """What a sender told with its last word."""
     told = log.read_text().splitlines()
     if not told or not told[-1].startswith("{"):
-        raise LoadError(f"a sender ended without telling how many events it sent: {told[-3:]}")
+        raise LabError(f"a sender ended without telling how many events it sent: {told[-3:]}")
     sent: int = json.loads(told[-1])["sent"]
     return sent
 
@@ -152,7 +154,7 @@ def delays_between(lake: Path, begin_ms: int, end_ms: int, *, sent: int) -> npt.
     rows = DeltaTable(lake).to_pyarrow_table(columns=_SOURCE)
     different = len(rows.select(["partition", "offset"]).group_by(["partition", "offset"]).aggregate([]))
     if len(rows) != sent or different != sent:
-        raise LoadError(f"{sent} events were sent, and the table has {len(rows)} rows of {different} different ones")
+        raise LabError(f"{sent} events were sent, and the table has {len(rows)} rows of {different} different ones")
     times_ms = pc.divide(pc.cast(rows["timestamp"], pa.int64()), 1000)
     meanwhile = pc.and_(pc.greater_equal(times_ms, begin_ms), pc.less(times_ms, end_ms))
     return delays_ms(rows.filter(meanwhile), read_ledger(parse_location(lake)))
@@ -162,7 +164,7 @@ def delay_values(found: npt.NDArray[np.int64], begin_ms: int, end_ms: int) -> di
     """By metric name; a sender that fell behind its rate makes no figure."""
     rate_per_s = len(found) / (end_ms - begin_ms) * 1000
     if rate_per_s < _RATE_SHARE_MIN * RATE_PER_S:
-        raise LoadError(f"{rate_per_s:.0f} events were sent in a second, not {RATE_PER_S}")
+        raise LabError(f"{rate_per_s:.0f} events were sent in a second, not {RATE_PER_S}")
     p50, p99 = np.percentile(found, [50, 99])
     return {
         "rows_per_s": rate_per_s,
@@ -198,12 +200,11 @@ class Run:
         under = self.directory / f"{row.name}-{repeat}"
         under.mkdir()
         try:
-            with fresh_broker(HEADRACE, under=under) as broker:
-                broker.start()
+            with running(find_target("node")) as broker:
                 values = measure(row, broker, f"events-{row.name}-{repeat}", self.times, under=under)
         finally:
             shutil.rmtree(under, ignore_errors=True)
-        self.readings.append(Reading(row=row.name, system=HEADRACE, repeat=repeat, values=values))
+        self.readings.append(Reading(row=row.name, system=_NODE, repeat=repeat, values=values))
 
 
 def main(arguments: list[str]) -> int:
@@ -219,14 +220,16 @@ def main(arguments: list[str]) -> int:
         parser.error(f"no such rows: {', '.join(sorted(strangers))}")
     chosen = [row for row in ROWS if row.name in wanted]
     try:
-        facts = host_facts() | {HEADRACE: VERSIONS[HEADRACE]()}
-    except (ToolMissing, LoadError) as error:
+        facts = host_facts() | {_NODE: headrace_version()}
+    except (ToolMissing, LabError) as error:
         console.print(str(error), style="red", markup=False)
         return 2
     times = QUICK if options.quick else FULL
     began_s = time.monotonic()
+    if options.directory:
+        tempfile.tempdir = str(options.directory)
     with (
-        tempfile.TemporaryDirectory(prefix="bench-", dir=options.directory) as directory,
+        tempfile.TemporaryDirectory(prefix="bench-") as directory,
         sheet_command.shown(console) as progress,
     ):
         run = Run(chosen, options.repeats, times, Path(directory))
@@ -243,7 +246,7 @@ def main(arguments: list[str]) -> int:
             "load_cpu_cores",
             "broker_cpu_cores",
         ),
-        lines=[Line(row=row.name, system=HEADRACE, labels=(row.title,), claims=row.claims) for row in chosen],
+        lines=[Line(row=row.name, system=_NODE, labels=(row.title,), claims=row.claims) for row in chosen],
         readings=run.readings,
         failures=run.failures,
         facts=facts,

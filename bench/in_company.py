@@ -1,38 +1,46 @@
 """`python -m bench.in_company`: what a group at work and a scraped metrics port cost the loads beside them.
 
 The race measures a node in company. Here the rows that have a rate are measured on one node with its company awake and
-asleep by turns, seconds apart, since a machine that shares its CPUs with others is half as fast in one minute as in
-the next. Each turn gives a ratio of its own, the order changes with each, and what counts is their median with the
-interval that holds it in 19 cases of 20. No rate may fall by more than a twentieth.
+asleep by turns, a second apart, since a machine that shares its CPUs with others is half as fast in one minute as in
+the next. Each turn gives a ratio of its own, the order changes with each, and what counts is the middle of them with
+the interval that holds it in 19 cases of 20. No rate may fall by more than a twentieth.
 """
 
 import argparse
-import math
-import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from statistics import median
+from typing import Any, Final, NamedTuple
 
-from confluent_kafka.admin import AdminClient
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench.company import company
-from bench.errors import LoadError
-from bench.host import host_facts
-from bench.loads import Site
-from bench.metrics import METRICS
-from bench.results import Reading, spread_of
-from bench.run import FAILURES, measure
-from bench.scenarios import WARM_UP, Scenario, blocks, choose
+from bench import engines
+from bench.cells import markdown_line
+from bench.host import headrace_version, load_facts
+from bench.metrics import Metric
+from bench.run import RACE
 from bench.signals import end_in_order
-from bench.systems import HEADRACE, VERSIONS, Broker, fresh_broker
-from bench.warm_memory import WarmMemory
+from headrace.errors import HeadraceError
+from headrace.lab.bystanders import bystanders
+from headrace.lab.facts import host_facts, versions
+from headrace.lab.fitting import written_bytes
+from headrace.lab.host.warm_memory import WarmMemory
+from headrace.lab.intervals import Interval, paired_interval, spread_of
+from headrace.lab.race import Race, read_race
+from headrace.lab.racing import FAILURES, MEMORY_MARGIN_BYTES, warm_up
+from headrace.lab.repeat import run_repeat
+from headrace.lab.results import RepeatLine, ResultsWriter, ScenarioLine, cell_key, read_results
+from headrace.lab.targets.running import running
+from headrace.lab.targets.spec import parse_target
+from headrace.lab.workload import Cell, Workload
 from tests.oracle.toolbox import ToolMissing
 
 ALONE: Final = "alone"
@@ -40,119 +48,134 @@ IN_COMPANY: Final = "in company"
 # A log of 10 GB takes most of the time and is the bulk rows' path; its own question is whether cost grows.
 LEFT_OUT: Final = "long"
 FALL_MAX: Final = 0.05
-REPEATS_MIN: Final = 6  # Of fewer, even the least and the greatest miss the median in more than one case of 20.
+REPEATS_MIN: Final = 6  # Of fewer, even the least and the greatest miss the middle in more than one case of 20.
 HOLDS: Final = "holds"
 FELL: Final = "fell"
 OPEN: Final = "not decided"
 
-_RATE: Final = METRICS["messages_per_s"]
-_HEADS: Final = ("row", ALONE, IN_COMPANY, "ratio", "CPU-s/GB", "host took", "verdict")
-_MISSED_MAX: Final = 0.05
+# What was measured is deleted at once, not a minute later, when somebody else is being measured.
+NODE: Final = parse_target({"kind": "node", "properties": {"log.segment.delete.delay.ms": 0}}, name="node")
+
+_HOW: Final = "bystanders"  # In a cell of the results.
+_HEADS: Final = ("row", ALONE, IN_COMPANY, "ratio", "CPU-s/GB", "disturbed", "verdict")
 _SETTLE_S: Final = 0.5
-_MEMORY_MARGIN_BYTES: Final = 1 << 30
 
 
-def with_a_rate(rows: Sequence[Scenario]) -> tuple[Scenario, ...]:
-    """Those that ask for messages per second at full speed."""
-    return tuple(row for row in rows if row.block != LEFT_OUT and any(one.metric == _RATE.name for one in row.requires))
+class Rate(NamedTuple):
+    """One of a repeat's, with what it cost."""
+
+    metric: Metric
+    cost: str
+    suffix: str  # Of the row's title.
 
 
-def orders(repeats: int) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Each repeat with who comes first in it."""
-    for repeat in range(repeats):
-        yield repeat, (ALONE, IN_COMPANY) if repeat % 2 == 0 else (IN_COMPANY, ALONE)
+RATES: Final = (
+    Rate(Metric(name="rate_per_s", title="messages/s", unit="/s"), "sending_cpu_s_per_gb", ""),
+    Rate(Metric(name="consumed_per_s", title="messages/s", unit="/s"), "consuming_cpu_s_per_gb", ": consumed"),
+)
 
 
-class Interval(NamedTuple):
-    """The median of some values, and between which of them the true one lies, whatever their distribution."""
-
-    median: float
-    least: float
-    greatest: float
-
-    def verdict(self) -> str:
-        if self.least >= 1 - FALL_MAX:
-            return HOLDS
-        return FELL if self.greatest < 1 - FALL_MAX else OPEN
-
-
-def interval(values: Sequence[float]) -> Interval:
-    """By order statistics: how many of the values lie below the true median is a matter of tossing coins."""
-    count, left_out, missed = len(values), 0, 2 / 2 ** len(values)
-    while left_out + 1 < count / 2 and missed + (more := 2 * math.comb(count, left_out + 1) / 2**count) <= _MISSED_MAX:
-        missed += more
-        left_out += 1
-    ordered = sorted(values)
-    return Interval(statistics.median(values), ordered[left_out], ordered[-1 - left_out])
+def with_a_rate(race: Race) -> list[Workload]:
+    """Those of which messages per second at full speed are asked; they are not restarted here."""
+    found = []
+    for workload in race.workloads:
+        cells = [
+            replace(cell, load=replace(cell.load, restart=False))
+            for cell in workload.cells
+            if workload.name != LEFT_OUT and any(each.metric == "rate_per_s" for each in cell.require)
+        ]
+        if cells:
+            found.append(replace(workload, cells=cells))
+    return found
 
 
-def ratios(row: Scenario, readings: Sequence[Reading], metric: str) -> list[float]:
-    """Of each repeat that was measured both ways, in company to alone."""
-    by_how = {
-        how: {one.repeat: one.values for one in readings if (one.row, one.system) == (row.name, how)}
-        for how in (ALONE, IN_COMPANY)
-    }
-    both = sorted(by_how[ALONE].keys() & by_how[IN_COMPANY].keys())
-    return [by_how[IN_COMPANY][repeat][metric] / by_how[ALONE][repeat][metric] for repeat in both]
+def order(repeat: int) -> tuple[str, str]:
+    """Who comes first in it."""
+    return (ALONE, IN_COMPANY) if repeat % 2 == 0 else (IN_COMPANY, ALONE)
 
 
-def lines(rows: Sequence[Scenario], readings: Sequence[Reading]) -> Iterator[tuple[str, ...]]:
-    """Of each row measured both ways, the cells of its line."""
-    for row in rows:
-        if not (found := ratios(row, readings, _RATE.name)):
-            continue
-        rate, cpu = interval(found), interval(ratios(row, readings, "cpu_s_per_gb"))
-        yield (
-            row.title,
-            *(_written(row, how, readings) for how in (ALONE, IN_COMPANY)),
-            f"{rate.median:.3f} ({rate.least:.3f}..{rate.greatest:.3f})",
-            f"{cpu.median:.3f} ({cpu.least:.3f}..{cpu.greatest:.3f})",
-            _taken(row, readings),
-            rate.verdict(),
+def verdict(ratio: Interval) -> str:
+    if ratio.low >= 1 - FALL_MAX:
+        return HOLDS
+    return FELL if ratio.high < 1 - FALL_MAX else OPEN
+
+
+def cell_of(workload: Workload, cell: Cell, how: str) -> dict[str, Any]:
+    return {"workload": workload.name, **cell.values, _HOW: how}
+
+
+class Measured:
+    """By cell and repeat, what was measured."""
+
+    def __init__(self, lines: Sequence[RepeatLine]) -> None:
+        self._lines = {(cell_key(line.cell), line.repeat): line for line in lines}
+
+    def of(self, workload: Workload, cell: Cell, how: str) -> dict[int, RepeatLine]:
+        """By repeat."""
+        key = cell_key(cell_of(workload, cell, how))
+        return {repeat: line for (found, repeat), line in self._lines.items() if found == key}
+
+    def ratios(self, workload: Workload, cell: Cell, metric: str) -> list[float]:
+        """Of each repeat that was measured both ways, in company to alone."""
+        alone, both = (self._values(workload, cell, how, metric) for how in (ALONE, IN_COMPANY))
+        return [both[repeat] / alone[repeat] for repeat in sorted(alone.keys() & both.keys())]
+
+    def _values(self, workload: Workload, cell: Cell, how: str, metric: str) -> dict[int, float]:
+        found = self.of(workload, cell, how)
+        return {repeat: line.metrics[metric] for repeat, line in found.items() if metric in line.metrics}
+
+    def table_lines(self, workloads: Sequence[Workload]) -> Iterator[tuple[str, ...]]:
+        """Of each rate measured both ways, the cells of its line."""
+        for workload in workloads:
+            for cell in workload.cells:
+                for rate in RATES:
+                    if ratios := self.ratios(workload, cell, rate.metric.name):
+                        yield self._line(workload, cell, rate, paired_interval(ratios))
+
+    def _line(self, workload: Workload, cell: Cell, rate: Rate, ratio: Interval) -> tuple[str, ...]:
+        written = []
+        for how in (ALONE, IN_COMPANY):
+            spread = spread_of([*self._values(workload, cell, how, rate.metric.name).values()])
+            least, greatest = rate.metric.write(spread.least), rate.metric.write(spread.greatest)
+            written.append(f"{rate.metric.write(spread.median)} ({least}..{greatest})")
+        cost = paired_interval(self.ratios(workload, cell, rate.cost))
+        disturbed = [
+            line.disturbance or 0.0 for how in (ALONE, IN_COMPANY) for line in self.of(workload, cell, how).values()
+        ]
+        return (
+            cell.title + rate.suffix,
+            *written,
+            *(f"{each.value:.3f} ({each.low:.3f}..{each.high:.3f})" for each in (ratio, cost)),
+            f"{median(disturbed):.1f} x, at most {max(disturbed):.1f} x",
+            verdict(ratio),
         )
 
 
-def _written(row: Scenario, how: str, readings: Sequence[Reading]) -> str:
-    spread = spread_of([one.values[_RATE.name] for one in readings if (one.row, one.system) == (row.name, how)])
-    return f"{_RATE.write(spread.median)} ({_RATE.write(spread.least)}..{_RATE.write(spread.greatest)})"
-
-
-def _taken(row: Scenario, readings: Sequence[Reading]) -> str:
-    taken = [one.values.get("steal_share", 0.0) for one in readings if one.row == row.name]
-    return f"{statistics.median(taken):.0%}, at most {max(taken):.0%}"
-
-
-def measure_block(
-    block: Sequence[Scenario], *, repeats: int, scale: float, directory: Path, warm: WarmMemory
-) -> Iterator[Reading]:
-    """On one node: every row of the block both ways, again and again."""
-    written_bytes = sum(row.load.written_bytes(scale) for row in block)
-    with fresh_broker(HEADRACE, under=directory) as broker:
-        site = Site(broker, scale, broker.start(), None)
-        with company(broker.bootstrap, metrics_url=broker.metrics_url) as beside:
-            for load in WARM_UP:
-                load.run(site)
-            kept = _topics(broker)
-            for repeat, order in orders(repeats):
-                for how in order:
-                    warm.fill(written_bytes + _MEMORY_MARGIN_BYTES)
+def measure(race: Race, workload: Workload, *, repeats: Sequence[int], warm: WarmMemory) -> Iterator[list[RepeatLine]]:
+    """On one node: of each repeat every cell, each both ways at once."""
+    with (
+        running(NODE) as target,
+        bystanders(target.settings, metrics_urls=target.metrics) as beside,
+    ):
+        warm_up(race, target)
+        for repeat in repeats:
+            lines = []
+            for number, cell in enumerate(workload.cells):
+                for how in order(repeat):
+                    # Either way on a topic of its own, and from the same memory.
+                    warm.fill(round(written_bytes(cell.load) or 0) + MEMORY_MARGIN_BYTES)
                     with warm.feeding(), beside.asleep() if how == ALONE else nullcontext():
                         time.sleep(_SETTLE_S)
-                        for row in block:
-                            values = measure(row.load, site)
-                            yield Reading(row=row.name, system=how, repeat=repeat, values=values)
-                    _delete(broker, _topics(broker) - kept)
-
-
-def _topics(broker: Broker) -> set[str]:
-    return set(AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=60).topics)
-
-
-def _delete(broker: Broker, topics: set[str]) -> None:
-    """So that the next turn makes them anew."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for deleted in admin.delete_topics(sorted(topics)).values():
-        deleted.result(timeout=60)
+                        line = run_repeat(
+                            cell,
+                            repeat,
+                            target,
+                            topic=f"{workload.name}-{number}-{repeat}-{how.replace(' ', '-')}",
+                            tell=lambda second: None,
+                            thresholds=workload.gate,
+                        )
+                    lines.append(replace(line, cell=cell_of(workload, cell, how)))
+            yield lines
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -162,6 +185,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rows", help="names of rows, comma-separated, * allowed (default: all with a rate)")
     parser.add_argument("--repeats", type=int, default=12, help="how often each row is measured each way (default 12)")
     parser.add_argument("--scale", type=float, default=0.25, help="share of the race's work (default 0.25)")
+    parser.add_argument(
+        "--resume", type=Path, metavar="DIR", help="keep the lab's results here, and go on from what is there already"
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table as Markdown")
     options = parser.parse_args(arguments)
     if options.repeats < REPEATS_MIN:
@@ -169,22 +195,28 @@ def main(arguments: Sequence[str]) -> int:
     end_in_order()
     console = Console(width=max(Console().width, 160))
     try:
-        rows = with_a_rate(choose(options.rows.split(",") if options.rows else None, quick=False))
-        facts = host_facts()
-    except (LookupError, ToolMissing, LoadError) as error:
+        engines.register_all()
+        race = read_race(RACE).scaled(options.scale)
+        if options.rows:
+            race = race.chosen(options.rows.split(","))
+        facts = {**host_facts(), **load_facts()}
+    except (HeadraceError, ToolMissing) as error:
         console.print(str(error), style="red", markup=False)
         return 2
+    workloads = with_a_rate(race)
     began_s = time.monotonic()
     try:
-        readings = _go(blocks(rows), options.repeats, options.scale, console)
+        with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+            found = _go(race, workloads, options.repeats, options.resume or Path(directory) / "results", facts, console)
     except FAILURES as error:
         console.print(f"failed: {error}", style="red", markup=False)
         return 1
-    table = list(lines(rows, readings))
+    table = list(found.table_lines(workloads))
     notes = [
-        f"headrace {VERSIONS[HEADRACE]()}, {options.repeats} repeats by turns, {options.scale:g} of the race's work, "
-        f"{(time.monotonic() - began_s) / 60:.1f} min. Rates: median, least..greatest. Ratios: median, and the "
-        "interval that holds it in 19 cases of 20.",
+        f"headrace {headrace_version()}, {options.repeats} repeats by turns, {options.scale:g} of the race's work, "
+        f"{(time.monotonic() - began_s) / 60:.1f} min. Rates: median, least..greatest. Ratios: middle, and the "
+        "interval that holds it in 19 cases of 20. Disturbed: by other processes or the host, in multiples of what is "
+        "let pass.",
         "Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items()) + ".",
     ]
     shown = Table(*_HEADS)
@@ -195,28 +227,52 @@ def main(arguments: Sequence[str]) -> int:
         console.print(note, markup=False)
     if options.markdown:
         written = [_HEADS, ["---"] * len(_HEADS), *table]
-        options.markdown.write_text("\n".join([*notes, "", *(f"| {' | '.join(one)} |" for one in written)]) + "\n")
+        options.markdown.write_text("\n".join([*notes, "", *map(markdown_line, written)]) + "\n")
     return int(any(line[-1] != HOLDS for line in table))
 
 
-def _go(grouped: Sequence[tuple[Scenario, ...]], repeats: int, scale: float, console: Console) -> list[Reading]:
-    readings: list[Reading] = []
-    warm = WarmMemory()
+def _go(
+    race: Race,
+    workloads: Sequence[Workload],
+    repeats: int,
+    out: Path,
+    facts: Mapping[str, Any],
+    console: Console,
+) -> Measured:
+    scenario = ScenarioLine(
+        name="in-company",
+        workload=race.to_json(),
+        target=NODE.to_json(),
+        seed=1,
+        versions=versions() | {"headrace (node)": headrace_version()},
+        host=facts,
+        started=datetime.now(UTC).isoformat(),
+    )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    writer = ResultsWriter.into(out, scenario)
+    lines = [*read_results(writer.path).repeats] if writer.path.exists() else []
     with (
-        tempfile.TemporaryDirectory(prefix="bench-") as directory,
+        writer,
+        closing(WarmMemory()) as warm,
         Progress(*columns, console=console, refresh_per_second=1) as progress,
     ):
-        task = progress.add_task("", total=2 * repeats * sum(map(len, grouped)))
-        try:
-            for block in grouped:
-                progress.update(task, description=block[0].block)
-                for reading in measure_block(block, repeats=repeats, scale=scale, directory=Path(directory), warm=warm):
-                    readings.append(reading)
-                    progress.advance(task)
-        finally:
-            warm.close()
-    return readings
+        task = progress.add_task("", total=repeats * sum(len(each.cells) for each in workloads))
+        for workload in workloads:
+            progress.update(task, description=workload.name)
+            missing = [repeat for repeat in range(repeats) if not _is_measured(workload, repeat, Measured(lines))]
+            progress.advance(task, (repeats - len(missing)) * len(workload.cells))
+            if not missing:
+                continue
+            for measured in measure(race, workload, repeats=missing, warm=warm):
+                for line in measured:
+                    writer.write(line)
+                lines += measured
+                progress.advance(task, len(workload.cells))
+    return Measured(lines)
+
+
+def _is_measured(workload: Workload, repeat: int, found: Measured) -> bool:
+    return all(repeat in found.of(workload, cell, how) for cell in workload.cells for how in (ALONE, IN_COMPANY))
 
 
 if __name__ == "__main__":

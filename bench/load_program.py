@@ -18,7 +18,7 @@ from typing import Final
 
 import confluent_kafka
 
-from bench.errors import LoadError
+from headrace.lab.errors import LabError
 from tests.oracle.toolbox import ToolMissing, cached_build, require_tool, run_checked
 
 _SOURCES: Final = Path(__file__).with_name("load")
@@ -46,7 +46,7 @@ def build_load(library: Path | None, allocator: Path | None) -> Path:
         try:
             run_checked([compiler, *_COMPILE, "-o", into / "load", *sources, *link, "-lpthread"])
         except RuntimeError as error:
-            raise LoadError(f"the C load did not compile: {error}") from error
+            raise LabError(f"the C load did not compile: {error}") from error
 
     libraries = [found for found in (library, allocator) if found is not None]
     return cached_build("bench-load", [*sources, *headers, *libraries], build) / "load"

@@ -6,13 +6,27 @@ For a terminal, as Markdown and as JSON lines, in the race's own manner. Reads r
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rich.table import Table
 
-from bench.cells import markdown_cell, markdown_line, markdown_verdicts, rich_cell, rich_verdicts
+from bench.cells import Judged, markdown_cell, markdown_line, markdown_verdicts, rich_cell, rich_verdicts
 from bench.metrics import METRICS
-from bench.results import DISTURBANCE_MAX, SHORT, Reading, Requirement, Spread, Summary, Verdict, judge, summarise
+from headrace.lab.intervals import Spread, spread_of
+from headrace.lab.requirements import Requirement, Result, judge
+
+# What others may take of the machine's CPU during a line that says something: processes beside it, and the host.
+_DISTURBANCE_MAX: Final = {"others_cpu_share": 0.05, "steal_share": 0.02}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One row measured once on one system."""
+
+    row: str
+    system: str
+    repeat: int
+    values: Mapping[str, float]  # By metric name.
 
 
 class Claim(NamedTuple):
@@ -51,7 +65,7 @@ class Sheet:
         table.add_column("verdict")
         for line, cells in self._cells():
             written = [rich_cell(METRICS[name], spread) for name, spread in zip(self.metrics, cells, strict=True)]
-            table.add_row(*line.labels, *written, rich_verdicts(self.verdicts(line)))
+            table.add_row(*line.labels, *written, rich_verdicts(self.judged(line)))
         return table
 
     def markdown(self) -> str:
@@ -60,12 +74,11 @@ class Sheet:
         lines.append(markdown_line(["---"] * len(heads)))
         for line, cells in self._cells():
             written = [markdown_cell(METRICS[name], spread) for name, spread in zip(self.metrics, cells, strict=True)]
-            lines.append(markdown_line([*line.labels, *written, markdown_verdicts(self.verdicts(line))]))
+            lines.append(markdown_line([*line.labels, *written, markdown_verdicts(self.judged(line))]))
         return "\n".join(lines) + "\n"
 
     def json_lines(self) -> Iterator[dict[str, object]]:
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        summary = summarise(self.readings)
         for line in self.lines:
             mine = [one for one in self.readings if (one.row, one.system) == (line.row, line.system)]
             yield {
@@ -81,29 +94,26 @@ class Sheet:
                         "median": spread.median,
                         "min": spread.least,
                         "max": spread.greatest,
-                        "values": [one.values[name] for one in mine if name in one.values],
+                        "values": self._values(line.row, line.system, name),
                     }
                     for name, metric in METRICS.items()
-                    if (spread := summary.get((line.row, line.system, name))) is not None
+                    if (spread := self._spread(line, name)) is not None
                 },
-                "verdicts": [one.text() for one in self.verdicts(line)],
+                "verdicts": list(map(str, self.judged(line))),
             }
 
-    def verdicts(self, line: Line) -> list[Verdict]:
+    def judged(self, line: Line) -> list[Judged]:
         if not self.is_judged:
             return []
-        summary = summarise(self.readings)
-        return [
-            judge(
-                claim.requirement,
-                ours=summary.get((line.row, line.system, claim.requirement.metric)),
-                rival=summary.get((*claim.rival, claim.requirement.metric)) if claim.rival else None,
-            )
-            for claim in line.claims
-        ]
+        found = []
+        for requirement, rival in line.claims:
+            ours = self._values(line.row, line.system, requirement.metric)
+            rivals = self._values(*rival, requirement.metric) if rival else []
+            found.append(Judged(judge(requirement, ours, rivals), METRICS[requirement.metric].title))
+        return found
 
     def any_short(self) -> bool:
-        return any(verdict.result == SHORT for line in self.lines for verdict in self.verdicts(line))
+        return any(one.verdict.result == Result.SHORT for line in self.lines for one in self.judged(line))
 
     def notes(self) -> list[str]:
         """What the reader must know before trusting a line."""
@@ -111,16 +121,16 @@ class Sheet:
         notes = [f"Machine: {machine}. Run time {self.seconds / 60:.1f} min."]
         if not self.is_judged:
             notes.append("Smoke run: it shows that the bench works, and judges nothing.")
-        notes += self._disturbances(summarise(self.readings))
+        notes += self._disturbances()
         notes += [f"Failed: {text}" for text in self.failures]
         return notes
 
-    def _disturbances(self, summary: Summary) -> Iterator[str]:
-        for metric, limit in DISTURBANCE_MAX.items():
+    def _disturbances(self) -> Iterator[str]:
+        for metric, limit in _DISTURBANCE_MAX.items():
             over = [
                 f"{', '.join(line.labels)} {spread.median:.0%}"
                 for line in self.lines
-                if (spread := summary.get((line.row, line.system, metric))) is not None
+                if (spread := self._spread(line, metric)) is not None
                 if spread.median > limit
             ]
             if over:
@@ -131,6 +141,16 @@ class Sheet:
         return f"{self.title}, {repeats} repeats: median, least..greatest"
 
     def _cells(self) -> Iterator[tuple[Line, list[Spread | None]]]:
-        summary = summarise(self.readings)
         for line in self.lines:
-            yield line, [summary.get((line.row, line.system, name)) for name in self.metrics]
+            yield line, [self._spread(line, name) for name in self.metrics]
+
+    def _spread(self, line: Line, metric: str) -> Spread | None:
+        values = self._values(line.row, line.system, metric)
+        return spread_of(values) if values else None
+
+    def _values(self, row: str, system: str, metric: str) -> list[float]:
+        return [
+            one.values[metric]
+            for one in self.readings
+            if (one.row, one.system) == (row, system) and metric in one.values
+        ]

@@ -1,6 +1,7 @@
 """The bare loads' requests say what they should, their positions are right, and the C that uses them counts."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,15 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from bench import bare
-from bench.loads import BareConsume, BareProduce, Site, create_topic, run_bare_load
-from bench.systems import HEADRACE, fresh_broker
+from bench.engines import bare_command, consuming_bare, run_c, send_bare
+from headrace.lab.engines import Terms
+from headrace.lab.errors import LabError
+from headrace.lab.programs import Job, Outcome
+from headrace.lab.topics import create_topic
 from headrace.protocol.batch import parse_whole_batch
 from headrace.protocol.header import encode_response_header, parse_request_header
 from headrace.protocol.messages import fetch, produce
-
-MESSAGES = BareProduce(topic="bare", batches=7, batch_messages=300)
+from headrace.testing.node_process import NodeProcess
 
 
 def patched(frame: bytes, position: int, number: int, *, size: int) -> bytes:
@@ -69,52 +72,73 @@ def test_the_results_of_an_answer_stand_where_the_template_says() -> None:
 
 
 @pytest.fixture
-def site(load_program: Path, tmp_path: Path) -> Iterator[Site]:
-    with fresh_broker(HEADRACE, under=tmp_path) as broker:
-        yield Site(broker, scale=1.0, start_s=broker.start(), saturation_per_s=None)
+def job(load_program: Path, tmp_path: Path) -> Iterator[Job]:
+    """Seven batches of 300 messages, for a topic that is there."""
+    with NodeProcess(tmp_path / "data") as node:
+        create_topic({"bootstrap.servers": node.bootstrap}, "bare", partitions=1)
+        yield Job(
+            bootstrap=node.bootstrap,
+            topic="bare",
+            messages=7 * 300,
+            size_bytes=200,
+            terms=Terms(acks="1", batch_messages=300),
+        )
+
+
+def of_batches(job: Job, batches: int, batch_messages: int) -> Job:
+    terms = replace(job.terms, batch_messages=batch_messages)
+    return replace(job, messages=batches * batch_messages, terms=terms)
+
+
+def consume(job: Job) -> Outcome:
+    with consuming_bare(job) as wait:
+        return wait()
 
 
 @pytest.mark.parametrize("batch_messages", [1, 300, 3000, 4750])  # All in one fetch, or one and a part of the next.
-def test_what_is_produced_is_consumed(site: Site, batch_messages: int) -> None:
-    load = BareProduce(topic="bare", batches=7, batch_messages=batch_messages)
-    sent, read = load.run(site), BareConsume(of=load).run(site)
+def test_what_is_produced_is_consumed(job: Job, batch_messages: int) -> None:
+    told = of_batches(job, 7, batch_messages)
+    sent, read = send_bare(told), consume(told)
     assert sent.messages == read.messages == 7 * batch_messages
-    assert sent.value_bytes == read.value_bytes == 7 * batch_messages * 200
-    assert 0 < sent.values["latency_ms_p50"] <= sent.values["latency_ms_p99"]
+    assert sent.size_bytes == read.size_bytes == 7 * batch_messages * 200
+    assert 0 < sent.metrics["send_latency_p50_ms"] <= sent.metrics["send_latency_p99_ms"]
     for outcome in (sent, read):
         assert outcome.course_ns is not None
         begin, half, end = outcome.course_ns
         assert begin < half <= end
 
 
-def produce_again(site: Site, load: BareProduce) -> None:
-    template = bare.produce_template(load.topic, messages=300, message_bytes=200, acks=1, timestamp_ms=1)
-    run_bare_load("bare-produce", site, template, load)
+def test_a_batch_at_another_offset_than_the_next_fails_the_load(job: Job) -> None:
+    send_bare(job)
+    with pytest.raises(LabError, match="given offset 2100 where 0 was due"):
+        send_bare(job)
 
 
-def test_a_batch_at_another_offset_than_the_next_fails_the_load(site: Site) -> None:
-    MESSAGES.run(site)
-    with pytest.raises(RuntimeError, match="given offset 2100 where 0 was due"):
-        produce_again(site, MESSAGES)
-
-
-def test_an_error_in_an_answer_fails_the_load(site: Site) -> None:
-    MESSAGES.run(site)
-    admin = AdminClient({"bootstrap.servers": site.broker.bootstrap})
+def test_an_error_in_an_answer_fails_the_load(job: Job) -> None:
+    send_bare(job)
+    admin = AdminClient({"bootstrap.servers": job.bootstrap})
     for deleted in admin.delete_records([TopicPartition("bare", 0, 600)]).values():
         deleted.result(timeout=20)
-    with pytest.raises(RuntimeError, match="request 0: Broker: Offset out of range"):
-        BareConsume(of=MESSAGES).run(site)
+    with pytest.raises(LabError, match="request 0: Broker: Offset out of range"):
+        consume(job)
 
 
-def test_a_log_that_holds_more_than_was_sent_fails_the_load(site: Site) -> None:
-    MESSAGES.run(site)
-    fewer = BareProduce(topic="bare", batches=2, batch_messages=299)
-    with pytest.raises(RuntimeError, match="the log holds 2100 messages or more, 598 were due"):
-        BareConsume(of=fewer).run(site)
+def test_a_log_that_holds_more_than_was_sent_fails_the_load(job: Job) -> None:
+    send_bare(job)
+    with pytest.raises(LabError, match="the log holds 2100 messages or more, 598 were due"):
+        consume(of_batches(job, 2, 299))
 
 
-def test_messages_that_no_whole_requests_carry_are_refused(site: Site) -> None:
-    create_topic(site.broker.bootstrap, "bare", partitions=1)
-    with pytest.raises(RuntimeError, match="messages=598 is no multiple of a request's 300"):
-        produce_again(site, BareProduce(topic="bare", batches=2, batch_messages=299))
+def test_messages_that_no_whole_requests_carry_are_refused(job: Job) -> None:
+    template = bare.produce_template("bare", messages=300, message_bytes=200, acks=1, timestamp_ms=1)
+    with (
+        bare_command("bare-produce", of_batches(job, 2, 299), template) as command,
+        pytest.raises(LabError, match="messages=598 is no multiple of a request's 300"),
+    ):
+        run_c(command)
+
+
+@pytest.mark.parametrize("terms", [Terms(acks="1"), Terms(acks="0", batch_messages=300)])
+def test_batches_have_a_size_and_answers(job: Job, terms: Terms) -> None:
+    with pytest.raises(LabError, match=r"batch_messages.*acks"):
+        send_bare(replace(job, terms=terms))

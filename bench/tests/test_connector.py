@@ -19,8 +19,8 @@ from bench.connector import (
     scaled,
     web_log,
 )
-from bench.errors import LoadError
 from bench.metrics import METRICS
+from headrace.lab.errors import LabError
 from headrace.lab.readings.process_tree import Peak
 
 
@@ -88,5 +88,5 @@ def test_all_rows_once_is_well(tmp_path: Path) -> None:
 )
 def test_a_row_missing_twice_or_strange_makes_no_figure(tmp_path: Path, offsets: list[tuple[int, int]]) -> None:
     write(tmp_path, offsets)
-    with pytest.raises(LoadError):
+    with pytest.raises(LabError):
         check_written(tmp_path, 5 * PARTITIONS)

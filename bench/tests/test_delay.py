@@ -11,8 +11,8 @@ from deltalake import write_deltalake
 from bench import delay
 from bench.delay import RATE_PER_S, ROWS, delay_values, delays_between, told_sent
 from bench.delay_sender import due_ms
-from bench.errors import LoadError
 from bench.metrics import METRICS
+from headrace.lab.errors import LabError
 from headrace.pipeline.columns import LEDGER
 
 BEGIN_MS = 1_763_208_000_000
@@ -47,7 +47,7 @@ def test_events_of_the_time_count_from_their_own_time_to_their_commit(tmp_path: 
 @pytest.mark.parametrize("offsets", [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 4], [0, 1, 2, 3, 4, 5, 5]])
 def test_a_table_that_is_not_what_was_sent_makes_no_figure(tmp_path: Path, offsets: list[int]) -> None:
     make_lake(tmp_path / "lake", offsets)
-    with pytest.raises(LoadError, match="6 events were sent"):
+    with pytest.raises(LabError, match="6 events were sent"):
         delays_between(tmp_path / "lake", BEGIN_MS, BEGIN_MS + 6000, sent=6)
 
 
@@ -63,7 +63,7 @@ def test_figures_are_in_seconds() -> None:
 
 
 def test_a_sender_that_fell_behind_makes_no_figure() -> None:
-    with pytest.raises(LoadError, match="9000 events"):
+    with pytest.raises(LabError, match="9000 events"):
         delay_values(np.ones(9_000, np.int64), 0, 1000)
 
 
@@ -72,7 +72,7 @@ def test_a_sender_tells_with_its_last_word(tmp_path: Path) -> None:
     log.write_text('something\n{"sent": 7}\n')
     assert told_sent(log) == 7
     log.write_text("Traceback\n")
-    with pytest.raises(LoadError, match="without telling"):
+    with pytest.raises(LabError, match="without telling"):
         told_sent(log)
 
 

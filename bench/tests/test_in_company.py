@@ -2,48 +2,51 @@
 
 import pytest
 
-from bench.in_company import ALONE, FELL, HOLDS, IN_COMPANY, OPEN, interval, lines, orders, with_a_rate
-from bench.results import Reading
-from bench.scenarios import SCENARIOS
+from bench.in_company import ALONE, FELL, HOLDS, IN_COMPANY, OPEN, Measured, cell_of, order, with_a_rate
+from headrace.lab.race import Race
+from headrace.lab.results import RepeatLine
+from headrace.lab.workload import Workload
 
 
-def _readings(row: str, how: str, rates: list[float]) -> list[Reading]:
+@pytest.fixture
+def bulk(race: Race) -> Workload:
+    return next(each for each in with_a_rate(race) if each.name == "bulk")
+
+
+def lines(workload: Workload, how: str, rates: list[float]) -> list[RepeatLine]:
+    (cell,) = workload.cells
+    costs = {"sending_cpu_s_per_gb": 1.0}
     return [
-        Reading(row=row, system=how, repeat=repeat, values={"messages_per_s": rate, "cpu_s_per_gb": 1.0})
+        RepeatLine(cell=cell_of(workload, cell, how), repeat=repeat, metrics={"rate_per_s": rate, **costs})
         for repeat, rate in enumerate(rates)
     ]
 
 
-def test_rows_have_a_rate_and_bring_what_they_read() -> None:
-    names = [row.name for row in with_a_rate(SCENARIOS)]
-    assert {"produce-200b", "consume-200b", "consume-200b-bare", "single-acks-1", "fan-out"} <= set(names)
-    assert not {"start", "restart", "end-to-end-low", "log-10gb-produce"} & set(names)
+def test_rows_have_a_rate_and_are_not_restarted(race: Race) -> None:
+    found = with_a_rate(race)
+    names = [each.row_name(cell) for each in found for cell in each.cells]
+    assert {"bulk", "bare", "single/acks-1", "fan-out", "end-to-end/max"} <= set(names)
+    assert not {"start", "end-to-end/low", "long", "open-loop/50"} & set(names)
+    assert not any(cell.load.restart for each in found for cell in each.cells)
 
 
 def test_neither_way_is_always_first() -> None:
-    assert [order[0] for _, order in orders(4)] == [ALONE, IN_COMPANY, ALONE, IN_COMPANY]
-
-
-@pytest.mark.parametrize(("count", "left_out"), [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (12, 2), (20, 5)])
-def test_the_interval_of_a_median_leaves_out_as_many_as_the_table_says(count: int, left_out: int) -> None:
-    """The table of order statistics for 95%; fewer than six values never reach it and are all kept."""
-    found = interval([float(value) for value in range(count)])
-    assert (found.least, found.greatest) == (left_out, count - 1 - left_out)
+    assert [order(repeat)[0] for repeat in range(4)] == [ALONE, IN_COMPANY, ALONE, IN_COMPANY]
 
 
 @pytest.mark.parametrize(
     ("ratios", "verdict"),
     [([0.96] * 8, HOLDS), ([0.94] * 8, FELL), ([0.9] * 4 + [1.0] * 4, OPEN), ([0.96] * 10 + [0.5, 2.0], HOLDS)],
 )
-def test_a_rate_holds_or_fell_where_the_whole_interval_says_so(ratios: list[float], verdict: str) -> None:
+def test_a_rate_holds_or_fell_where_the_whole_interval_says_so(
+    bulk: Workload, ratios: list[float], verdict: str
+) -> None:
     """However fast the machine was at each turn."""
-    row = SCENARIOS[1]
     alone = [100.0 * (turn + 1) for turn in range(len(ratios))]
-    readings = _readings(row.name, ALONE, alone)
-    readings += _readings(row.name, IN_COMPANY, [rate * ratio for rate, ratio in zip(alone, ratios, strict=True)])
-    (line,) = lines([row], readings)
+    both = [rate * ratio for rate, ratio in zip(alone, ratios, strict=True)]
+    (line,) = Measured([*lines(bulk, ALONE, alone), *lines(bulk, IN_COMPANY, both)]).table_lines([bulk])
     assert line[-1] == verdict
 
 
-def test_a_row_measured_one_way_only_has_no_line() -> None:
-    assert not list(lines([SCENARIOS[1]], _readings(SCENARIOS[1].name, ALONE, [1.0])))
+def test_a_row_measured_one_way_only_has_no_line(bulk: Workload) -> None:
+    assert not list(Measured(lines(bulk, ALONE, [1.0])).table_lines([bulk]))

@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from bench.results import MET, NOT_JUDGED, SHORT, Reading, at_most, times
-from bench.sheet import Claim, Line, Sheet
+from bench.sheet import Claim, Line, Reading, Sheet
+from headrace.lab.requirements import Result, at_least, at_most
 
 
 def reading(row: str, system: str, repeat: int, **values: float) -> Reading:
@@ -18,10 +18,10 @@ READINGS = [
     reading("a", "theirs", 0, rows_per_s=1_000_000.0, cpu_s_per_m_rows=2.0, steal_share=0.0),
 ]
 CLAIMS = [
-    Claim(times("rows_per_s", 2.0, rival="theirs"), ("a", "theirs")),
-    Claim(times("cpu_s_per_m_rows", 1.0, rival="theirs"), ("a", "theirs")),
+    Claim(at_least("rows_per_s", 2.0, rival="theirs"), ("a", "theirs")),
+    Claim(at_most("cpu_s_per_m_rows", 1.0, rival="theirs"), ("a", "theirs")),
     Claim(at_most("cpu_s_per_m_rows", 4.0)),
-    Claim(times("rows_per_s", 1.0, rival="nobody"), ("a", "nobody")),
+    Claim(at_least("rows_per_s", 1.0, rival="nobody"), ("a", "nobody")),
 ]
 
 
@@ -44,15 +44,16 @@ def make(*, is_judged: bool = True, failures: tuple[str, ...] = ()) -> Sheet:
 
 def test_claims_are_judged_against_the_line_that_they_name() -> None:
     sheet = make()
-    assert [one.result for one in sheet.verdicts(sheet.lines[0])] == [MET, SHORT, MET, NOT_JUDGED]
-    assert sheet.verdicts(sheet.lines[1]) == []
+    expected = [Result.MET, Result.SHORT, Result.MET, Result.NOT_JUDGED]
+    assert [one.verdict.result for one in sheet.judged(sheet.lines[0])] == expected
+    assert sheet.judged(sheet.lines[1]) == []
     assert sheet.any_short()
-    assert sheet.verdicts(sheet.lines[0])[0].text() == "met: rows/s 2.5 >= 2 x theirs"
+    assert str(sheet.judged(sheet.lines[0])[0]) == "met: rows/s 2.5 >= 2 x theirs"
 
 
 def test_a_smoke_run_judges_nothing_and_says_so() -> None:
     sheet = make(is_judged=False)
-    assert sheet.verdicts(sheet.lines[0]) == []
+    assert sheet.judged(sheet.lines[0]) == []
     assert not sheet.any_short()
     assert any("judges nothing" in note for note in sheet.notes())
 

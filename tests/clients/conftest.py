@@ -22,7 +22,9 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 
 @pytest.fixture(scope="session")
 def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with NodeProcess(tmp_path_factory.mktemp("shared-node") / "data") as process:
+    # Records of years ago are sent to it, and retention, five minutes after the start, falls in the midst of a test.
+    for_ever = {"log.retention.ms": "-1"}
+    with NodeProcess(tmp_path_factory.mktemp("shared-node") / "data", settings=for_ever) as process:
         yield process
         process.stop()
 

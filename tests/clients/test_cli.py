@@ -37,16 +37,16 @@ def topic(headrace: Headrace, topic_name: str) -> str:
 
 
 def test_a_topic_is_created_listed_described_altered_and_deleted(headrace: Headrace, topic_name: str) -> None:
-    created = headrace.json("topics", "create", topic_name, "-p", "2", "-c", "retention.ms=60000")
+    created = headrace.json("topics", "create", topic_name, "-p", "2", "-c", "segment.ms=60000")
     assert created == [{"name": topic_name, "outcome": "created"}]
     (listed,) = [one for one in headrace.json("topics", "list") if one["name"] == topic_name]
     assert (listed["partitions"], listed["replication_factor"], listed["leaderless"]) == (2, 1, 0)
 
-    headrace("topics", "alter", topic_name, "-p", "3", "--set", "max.message.bytes=2000", "--unset", "retention.ms")
+    headrace("topics", "alter", topic_name, "-p", "3", "--set", "max.message.bytes=2000", "--unset", "segment.ms")
     (described,) = headrace.json("topics", "describe", topic_name)
     assert [one["partition"] for one in described["partitions"]] == [0, 1, 2]
     assert described["configs"]["max.message.bytes"] == "2000"
-    assert "retention.ms" not in described["configs"]
+    assert "segment.ms" not in described["configs"]
     for one in described["partitions"]:
         assert one["replicas"] == one["isr"] == [one["leader"]]
         assert (one["earliest"], one["latest"], one["size_bytes"]) == (0, 0, 0)

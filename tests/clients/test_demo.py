@@ -54,3 +54,21 @@ def test_an_interrupted_demo_takes_its_node_with_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(address[1])), timeout=5)
+
+
+def test_the_lab_is_shown_and_leaves_a_page(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = subprocess.run(
+        [sys.executable, "-m", "headrace.cli.main", "demo-lab", "--out", out, "--json"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    assert [cell["cell"]["rate"] for cell in told["cells"]] == ["10K", "100K"]
+    assert all(cell["metrics"]["rate_per_s"]["value"] > 5_000 for cell in told["cells"])
+    assert Path(told["report"]).read_text().startswith("<!doctype html>")
+    assert list(tmp_path.iterdir()) == [out]

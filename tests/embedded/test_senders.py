@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from headrace.lab.destination import Destination
 from headrace.lab.engines import Terms
 from headrace.lab.scenario import Payload, Scenario
 from headrace.lab.sender import Sender
@@ -17,6 +16,7 @@ from headrace.lab.senders import Outcome
 from headrace.lab.sending import send
 from headrace.lab.sent import Sent, quantiles_ms
 from headrace.testing import Broker
+from tests.lab_targets import target_at
 
 ENGINES = ("librdkafka", "columnar")
 
@@ -97,7 +97,7 @@ def test_two_processes_send_each_message_once(broker: Broker, tmp_path: Path) ->
     )
     out = tmp_path / "out.jsonl"
     with out.open("w") as into:
-        sent = send(made, Destination("broker", {"bootstrap.servers": broker.bootstrap}), into=into)
+        sent = send(made, target_at(broker.bootstrap), into=into)
     assert sent.total.planned == sent.total.sent == sent.total.acknowledged == 5_000
     assert sent.outcome.unsent == sent.total.failed == 0
     records = broker.records("each-once")

@@ -1,4 +1,4 @@
-"""Bottlenecks on purpose: a process that is held to a share of its CPU; a device, a link and a source that are slow.
+"""Trouble on purpose: a process held to a share of its CPU; a slow device, link and source; a busy neighbour.
 
 Each is a context that is planted when it is entered, can be lifted before it is left, and leaves nothing behind.
 """
@@ -6,6 +6,8 @@ Each is a context that is planted when it is entered, can be lifted before it is
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -154,9 +156,7 @@ def limited_cpu(pid: int, *, share: float) -> Iterator["ControlGroup"]:
 def throttled_device(directory: Path, pid: int, *, bytes_per_s: int) -> Iterator["ControlGroup"]:
     """A process, with what it has started and will, may write so much a second to the device of a directory."""
     device = _device(directory)
-    version_1 = _Limit(
-        _CGROUPS / "blkio", "blkio.throttle.write_bps_device", f"{device} {bytes_per_s}", f"{device} 0"
-    )
+    version_1 = _Limit(_CGROUPS / "blkio", "blkio.throttle.write_bps_device", f"{device} {bytes_per_s}", f"{device} 0")
     version_2 = _Limit(_CGROUPS, "io.max", f"{device} wbps={bytes_per_s}", f"{device} wbps=max")
     with _limited(pid, "io", version_1, version_2) as group:
         yield group
@@ -225,3 +225,19 @@ def _device(directory: Path) -> str:
     if not found.exists():
         raise NoLimit(f"{directory} lies on no device of its own")
     return ((found.parent if (found / "partition").exists() else found) / "dev").read_text().strip()
+
+
+@contextmanager
+def busy_neighbour() -> Iterator[None]:
+    """A neighbour that is none of the run's: its parent has left it."""
+    starter = (
+        "import subprocess, sys\n"
+        "made = subprocess.Popen([sys.executable, '-c', 'while True: pass'], start_new_session=True,\n"
+        "    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        "print(made.pid)"
+    )
+    pid = int(subprocess.run([sys.executable, "-c", starter], capture_output=True, check=True, text=True).stdout)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)

@@ -13,17 +13,19 @@ from typing import Any, Final, Protocol
 import pytest
 
 from headrace.lab.bottleneck import Finding, Verdict
-from headrace.lab.destination import Destination, create_topic
 from headrace.lab.engines import Terms
 from headrace.lab.readings.brokers import local_brokers
 from headrace.lab.readings.sampler import BROKER, CLIENT, Sampler
 from headrace.lab.scenario import Payload, Scenario
 from headrace.lab.sending import send
+from headrace.lab.targets.running import Target
 from headrace.lab.timeline import Second
+from headrace.lab.topics import create_topic
 from headrace.testing.node_process import NodeProcess
 from headrace.testing.ports import lasting_ports
 from tests.clients.command_line import Headrace
 from tests.interop.plants import CappedLink, HeldOff, NoLimit, SlowSource, limited_cpu, throttled_device
+from tests.lab_targets import target_at
 from tests.oracle.kafka import ApacheKafka, run_tool
 from tests.oracle.toolbox import ToolMissing, without_tool
 from tests.proofs.tracing import Tracer, helper_pid
@@ -66,7 +68,7 @@ class _PlantingSampler(Sampler):
 @contextmanager
 def node(
     data: Path, settings: Mapping[str, str] | None = None, *, port: int | None = None, seen_at: int | None = None
-) -> Iterator[Destination]:
+) -> Iterator[Target]:
     """Where to send to, with the topic. Clients are told to come to the port where it is seen, if that is another."""
     http, listen = (f"127.0.0.1:{each}" for each in lasting_ports(2))
     if port is not None:
@@ -76,10 +78,10 @@ def node(
     with NodeProcess(data, listen=listen, advertise=seen, settings=told) as running:
         there = {"bootstrap.servers": seen}
         create_topic(there, TOPIC, partitions=1)
-        yield Destination("node", there, (running.pid,), (f"http://{http}/metrics",))
+        yield target_at(seen, pids=[running.pid], metrics=[f"http://{http}/metrics"])
 
 
-def judge(target: Destination, planting: Planting | None = None, **changes: Any) -> Finding:
+def judge(target: Target, planting: Planting | None = None, **changes: Any) -> Finding:
     """Send for some seconds, with the plant in its place until the time of sending is over."""
     scenario = Scenario(
         **{
@@ -163,9 +165,7 @@ def test_a_disk_whose_flushes_take_a_second(tmp_path: Path) -> None:
         helper, trace = helper_pid(*target.pids), tmp_path / "trace"
         try:
             with ExitStack() as plants:
-                plants.enter_context(
-                    Tracer(helper, "fsync,fdatasync:delay_exit=1000000", output=trace, threads=True)
-                )
+                plants.enter_context(Tracer(helper, "fsync,fdatasync:delay_exit=1000000", output=trace, threads=True))
                 found = judge(target, lambda roles: Lifted(plants))
         except ToolMissing as missing:
             without_tool(missing)
@@ -194,15 +194,15 @@ def test_a_late_generator(tmp_path: Path) -> None:
 # --- A broker that tells nothing of itself -----------------------------------------------------------------------
 
 
-def at_apache(apache: ApacheKafka, **settings: str) -> Destination:
+def at_apache(apache: ApacheKafka, **settings: str) -> Target:
     where = {"bootstrap.servers": apache.bootstrap, **settings}
     create_topic(where, settings["client.id"], partitions=1)
-    return Destination("apache", where, local_brokers(apache.bootstrap))
+    return target_at(apache.bootstrap, settings, pids=local_brokers(apache.bootstrap))
 
 
 def test_a_slow_broker_of_apaches(apache: ApacheKafka) -> None:
     target = at_apache(apache, **{"client.id": "slow"})
-    assert target.pids == (apache.pid,)
+    assert target.pids == [apache.pid]
     with ExitStack() as plants:
         found = judge(
             target,

@@ -3,17 +3,16 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headrace.lab.bottleneck import Verdict
 from headrace.lab.readings.process_tree import everyone, tree
 from headrace.lab.report.writing import write_report
 from headrace.lab.results import Results, read_results
@@ -25,6 +24,7 @@ from headrace.lab.workload import parse_workload
 from headrace.wire.cluster import Cluster
 from headrace.wire.settings import client_settings
 from tests.clients.command_line import command
+from tests.interop.plants import HeldOff, busy_neighbour
 from tests.oracle.kafka import java_command
 from tests.oracle.toolbox import ToolMissing, without_tool
 
@@ -123,6 +123,32 @@ def test_a_backlog_is_consumed_after_all_was_sent(tmp_path: Path, engine: str) -
     assert line.metrics["consumed_per_s"] > 0
 
 
+def test_a_slow_consumer_is_what_holds_consuming_up(tmp_path: Path) -> None:
+    """It may run for a hundredth of the time, until all was sent; the sender is not held up by it."""
+    duration_s = 6
+    workload = parse_workload({**SHORT, "rate": "40K", "duration": f"{duration_s}s", "groups": 1}, name="slow")
+    plants: list[HeldOff] = []
+
+    def watch(moment: Moment) -> None:
+        if not plants:
+            slow = [each.pid for each in tree(os.getpid()) if "headrace.lab.consumer_process" in _arguments(each.pid)]
+            assert slow
+            plants.append(around.enter_context(HeldOff(slow, run_s=0.004, stop_s=0.396)))
+        if moment.second >= duration_s:
+            plants[0].lift()
+
+    with ExitStack() as around:
+        results = run_workload(workload, find_target("node"), out=tmp_path, watch=watch)
+    assert results.partial is None
+    (line,) = results.repeats
+    assert line.consumer_bottleneck is not None
+    assert line.consumer_bottleneck.verdict == Verdict.CONSUMER_CPU, line.consumer_bottleneck
+    assert line.bottleneck is not None
+    assert line.bottleneck.verdict == Verdict.NONE, line.bottleneck
+    sent = sum(second.acknowledged for second in results.seconds)
+    assert sum(second.consumed for second in results.seconds) == sent
+
+
 def test_a_pause_shows_in_latency_from_the_plan(tmp_path: Path) -> None:
     results = run(tmp_path, "node", faults="pause:node@2s+1s", duration="4s", acks=1)
     assert results.partial is None
@@ -167,13 +193,12 @@ def test_a_target_that_dies_leaves_a_partial_result(tmp_path: Path) -> None:
 
 
 def test_a_busy_neighbour_is_not_let_through(tmp_path: Path) -> None:
-    with _busy() as neighbour:
+    with busy_neighbour():
         results = run(tmp_path, "node")
     (line,) = results.repeats
     assert line.gate["rate_per_s"] != "passed"
     assert set(line.gate.values()) == {line.gate["rate_per_s"]}
     assert "other processes took" in line.gate["rate_per_s"]
-    assert neighbour > 0
 
 
 def test_the_search_finds_a_sink_that_is_limited(tmp_path: Path) -> None:
@@ -267,19 +292,3 @@ def _arguments(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     except OSError:
         return []
-
-
-@contextmanager
-def _busy() -> Iterator[int]:
-    """A neighbour that is none of the run's: its parent has left it."""
-    starter = (
-        "import subprocess, sys\n"
-        "made = subprocess.Popen([sys.executable, '-c', 'while True: pass'], start_new_session=True,\n"
-        "    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
-        "print(made.pid)"
-    )
-    pid = int(subprocess.run([sys.executable, "-c", starter], capture_output=True, check=True, text=True).stdout)
-    try:
-        yield pid
-    finally:
-        os.kill(pid, signal.SIGKILL)

@@ -272,9 +272,7 @@ def test_the_script_of_a_paper(exchange: Exchange, tmp_path: Path) -> None:
     commands.mkdir()
     for name, function in OURS.items():
         path = commands / name
-        path.write_text(
-            f"#!{sys.executable}\nfrom headrace.cli.kafka_scripts.main import {function}\n{function}()\n"
-        )
+        path.write_text(f"#!{sys.executable}\nfrom headrace.cli.kafka_scripts.main import {function}\n{function}()\n")
         path.chmod(0o755)
     (tmp_path / "config").write_text(f"# Kafka\nbootstrap.servers={bootstrap}\nsecurity.protocol=PLAINTEXT\n")
     places = {"/tmp/": f"{tmp_path}/", " /config": f" {tmp_path}/config", "<BOOTSTRAP SERVER>:<PORT>": bootstrap}

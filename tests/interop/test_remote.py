@@ -109,6 +109,14 @@ readings: false
 sweep:
   sender: [null, remote]
 """
+TOGETHER = """
+rate: 500
+duration: 2s
+warm_up: 0s
+repeats: 1
+processes: 2
+sender: local+remote
+"""
 
 
 def run_workload(directory: Path, text: str, *more: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -135,6 +143,26 @@ def test_a_workload_has_senders_here_and_elsewhere(tmp_path: Path, target: str) 
     for line in repeats_of(tmp_path).values():
         assert line["metrics"]["rate_per_s"] > 0
     assert len(repeats_of(tmp_path)) == 2
+
+
+@pytest.mark.usefixtures("links")
+def test_a_workload_has_senders_here_and_elsewhere_at_once(tmp_path: Path) -> None:
+    ran = run_workload(tmp_path, TOGETHER, "--target", "node")
+    assert ran.returncode == 0, ran.stderr
+    (path,) = (tmp_path / "out").glob("*/results.jsonl")
+    (repeat,) = (line for line in map(json.loads, path.read_text().splitlines()) if line["kind"] == "repeat")
+    assert repeat["metrics"]["rate_per_s"] == pytest.approx(500, rel=0.1)
+    read = [json.loads(line) for line in (path.parent / "readings-0.jsonl").read_text().splitlines()]
+    seconds = [line["machine"]["interfaces"] for line in read if line["type"] == "reading"]
+    # One of the two comes over loopback, and one over the link.
+    for there in ("lo", next(name for name in seconds[0] if name.startswith("hr"))):
+        assert max(second[there]["received_bytes_per_s"] for second in seconds) > 20_000
+
+
+def test_senders_here_and_elsewhere_are_not_measurable_without_a_link(tmp_path: Path) -> None:
+    ran = run_workload(tmp_path, TOGETHER, "--target", "null", path="/nowhere")
+    assert (ran.returncode, ran.stdout) == (3, "")
+    assert ran.stderr.startswith("headrace: not measurable here: ")
 
 
 def test_cells_that_cannot_be_measured_say_so_beside_those_that_can(tmp_path: Path) -> None:

@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 
 from headrace.errors import HeadraceError
-from headrace.lab.destination import Destination, destination
 from headrace.lab.engines import Terms
 from headrace.lab.null_sink import NullSink
 from headrace.lab.scenario import Payload, Scenario
+from headrace.lab.send_targets import find_send_target, ready
 from headrace.lab.senders import Senders
 from headrace.lab.sending import send
+from headrace.lab.targets.running import Target
 from headrace.testing import Broker
 from tests.clients.command_line import Headrace, command
+from tests.lab_targets import target_at
 
 ENGINES = ("librdkafka", "columnar")
 
@@ -29,8 +31,8 @@ def broker() -> Iterator[Broker]:
         yield made
 
 
-def at(broker: Broker) -> Destination:
-    return Destination("broker", {"bootstrap.servers": broker.bootstrap})
+def at(broker: Broker) -> Target:
+    return target_at(broker.bootstrap)
 
 
 def scenario(**changes: Any) -> Scenario:
@@ -56,7 +58,7 @@ def test_batches_are_of_so_many_messages(engine: str, broker: Broker) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_null_sink_takes_everything(engine: str) -> None:
     with NullSink(partitions=2) as sink:
-        target = Destination("null sink", {"bootstrap.servers": sink.bootstrap})
+        target = target_at(sink.bootstrap)
         made = scenario(
             engine=engine, messages=200_000, duration_s=None, schedule="unpaced", rate_per_s=None, processes=2
         )
@@ -72,7 +74,7 @@ def test_a_topic_that_is_not_there_is_told_before_anything_starts(engine: str) -
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_nobody_there_is_told_in_time(engine: str) -> None:
-    nowhere = Destination("nowhere", {"bootstrap.servers": "127.0.0.1:1"})
+    nowhere = target_at("127.0.0.1:1")
     began_s = time.monotonic()
     with pytest.raises(HeadraceError, match=r"cannot reach|127\.0\.0\.1:1"):
         send(scenario(engine=engine), nowhere, timeout_s=3)
@@ -129,7 +131,7 @@ def test_stopped_senders_tell_what_they_did(broker: Broker) -> None:
 
 
 def test_a_node_is_started_for_it_and_gone_after_it() -> None:
-    with destination("node", {}, topic="t", partitions=2) as target:
+    with ready(find_send_target("node", {}), topic="t", partitions=2) as target:
         sent = send(scenario(topic="t", engine="columnar"), target)
         (pid,) = target.pids
     assert sent.total.acknowledged == 10_000

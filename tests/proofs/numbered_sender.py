@@ -1,6 +1,6 @@
 """Sends numbered records at a steady rate until SIGTERM, whatever becomes of the broker, and then tells how many.
 
-    python -m tests.proofs.numbered_sender BOOTSTRAP TOPIC RECORDS_PER_S
+python -m tests.proofs.numbered_sender BOOTSTRAP TOPIC RECORDS_PER_S
 """
 
 import signal

@@ -10,6 +10,7 @@ from headrace.cli import (
     audit,
     consume,
     demo,
+    demo_lab,
     demo_lake,
     export,
     groups,
@@ -83,3 +84,4 @@ app.add_typer(log.app, name="log")
 app.add_typer(lab.app, name="lab")
 app.command("demo")(demo.demo)
 app.command("demo-lake")(demo_lake.demo_lake)
+app.command("demo-lab")(demo_lab.demo_lab)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,8 +13,6 @@ from headrace.cli.pairs import parse_pairs
 if TYPE_CHECKING:
     from headrace.lab.crew import Crew
     from headrace.lab.spark_master import SparkMaster
-
-_LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,25 +40,6 @@ class Place:
 
         with Fleet(self.master, settings=self.spark_settings) as fleet:
             yield fleet
-
-    @contextmanager
-    def senders(self, bootstrap: str | None) -> "Iterator[tuple[Crew | None, str]]":
-        """Who sends, and on which address something must listen that is started for them.
-
-        `bootstrap` is where brokers are that are there already.
-        """
-        if not self.is_remote:
-            with self.crew() as crew:
-                yield crew, _LOOPBACK
-            return
-        from headrace.lab.remote import check_elsewhere, link
-
-        if bootstrap is not None:
-            check_elsewhere(bootstrap)
-            yield None, _LOOPBACK
-            return
-        with link() as made:
-            yield made.crew, made.near_address
 
 
 def placed(*, on: str | None, spark_options: list[str], is_remote: bool = False) -> Place:

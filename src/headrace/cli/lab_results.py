@@ -104,6 +104,7 @@ def _print_cells(title: str, cells: "list[CellSummary]") -> None:
     """Two tables: one of a phone's width each rather than one that no screen holds."""
     swept = list(dict.fromkeys(name for each in cells for name in each.cell))
     rates, times = _present(_RATES, cells), _present(_TIMES, cells)
+    consuming = ("of consuming",) if any(each.consumer_verdicts for each in cells) else ()
     rows = [
         (
             *(each.cell.get(name) for name in swept),
@@ -111,10 +112,11 @@ def _print_cells(title: str, cells: "list[CellSummary]") -> None:
             *(_metric_text(each.metrics.get(name)) for name in rates),
             each.steady,
             ", ".join(each.verdicts) or None,
+            *(", ".join(each.consumer_verdicts) or None for _ in consuming),
         )
         for each in cells
     ]
-    columns = (*swept, "repeats", *rates.values(), "steady", "bottleneck")
+    columns = (*swept, "repeats", *rates.values(), "steady", "bottleneck", *consuming)
     print_table(columns, rows, title=title, right=("repeats", *rates.values()))
     if times:
         rows = [

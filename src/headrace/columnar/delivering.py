@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from headrace.columnar.encoding import EncodedBatch, stamp
 from headrace.errors import ErrorCode, HeadraceError, ProtocolError
 from headrace.ids import ZERO_TOPIC_ID, TopicName, TopicPartition
-from headrace.protocol.batch import sequence_after
+from headrace.protocol.batch import NO_PRODUCER_ID, NO_SEQUENCE, sequence_after
 from headrace.protocol.messages.init_producer_id import API as INIT_PRODUCER_ID
 from headrace.protocol.messages.produce import API as PRODUCE
 from headrace.protocol.produce import TOPIC_IDS_SINCE
@@ -49,6 +49,9 @@ class Producer(NamedTuple):
 
     producer_id: int
     epoch: int
+
+
+_NOBODY: Final = Producer(NO_PRODUCER_ID, -1)
 
 
 class _Way(NamedTuple):
@@ -284,10 +287,10 @@ class Delivery:
         if target.patience is None:
             target.patience = self._patience()
         if target.stamped < target.under_way:
-            if target.producer is not None:
-                producer_id, epoch = target.producer
-                stamp(batch, producer_id=producer_id, producer_epoch=epoch, base_sequence=target.next_sequence)
-                target.next_sequence = sequence_after(target.next_sequence, batch.record_count)
+            producer_id, epoch = target.producer or _NOBODY
+            sequence = target.next_sequence if target.producer else NO_SEQUENCE
+            stamp(batch, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+            target.next_sequence = sequence_after(target.next_sequence, batch.record_count)
             target.stamped += 1
         return batch
 

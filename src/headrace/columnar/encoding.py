@@ -16,8 +16,9 @@ from headrace.columnar.record_columns import RecordColumns
 from headrace.errors import ConfigError
 from headrace.protocol.batch import HEADER, HEADER_BYTES, LENGTH_END, MAGIC, NO_PRODUCER_ID, NO_SEQUENCE
 from headrace.protocol.checksum import crc32c
-from headrace.protocol.compression import Codec, compress
+from headrace.protocol.compression import Codec, compress_parts
 
+_HEADER_ROOM: Final = bytes(HEADER_BYTES)
 _CRC: Final = Struct(">I")
 _CRC_AT: Final = 17
 _CRC_START: Final = 21
@@ -45,9 +46,13 @@ def encode_batches(
     batch_rows: int | None = None,
     codec: Codec,
     level: int | None = None,
+    stamped_later: bool = False,
     kernel: Kernel = KERNEL,
 ) -> list[EncodedBatch]:
-    """Batches of these rows of `columns`, in this order; None for all of them. `batch_rows` is the most in a batch."""
+    """Batches of these rows of `columns`, in this order; None for all of them. `batch_rows` is the most in a batch.
+
+    Whoever will `stamp` them anyway says so, and their CRC is not computed before.
+    """
     rows = np.arange(len(columns)) if rows is None else np.ascontiguousarray(rows, np.int64)
     if not len(rows):
         return []
@@ -66,7 +71,8 @@ def encode_batches(
     for index, first in enumerate(firsts.tolist()):
         batch = view[edges[index] : edges[index + 1]]
         if codec is not Codec.NONE:
-            batch = memoryview(bytearray(HEADER_BYTES) + compress(codec, batch[HEADER_BYTES:], level=level))
+            compressed = compress_parts(codec, batch[HEADER_BYTES:], level=level)
+            batch = memoryview(bytearray().join((_HEADER_ROOM, *compressed)))
         if len(batch) > _BATCH_BYTES_MAX:
             raise ConfigError(f"row {rows[first]} makes a batch of {len(batch)} bytes, more than Kafka can hold")
         HEADER.pack_into(
@@ -87,7 +93,8 @@ def encode_batches(
             counts[index],
         )
         encoded = EncodedBatch(data=batch, record_count=counts[index], first_row=first)
-        stamp(encoded, producer_id=NO_PRODUCER_ID, producer_epoch=-1, base_sequence=NO_SEQUENCE)
+        if not stamped_later:
+            stamp(encoded, producer_id=NO_PRODUCER_ID, producer_epoch=-1, base_sequence=NO_SEQUENCE)
         batches.append(encoded)
     return batches
 

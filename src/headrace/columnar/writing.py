@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self
 
@@ -188,34 +189,44 @@ class Writer:
         self.write_all([batch])
 
     def write_all(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """The same for many: the rows that follow are encoded while the first are handed over."""
-        under_way: deque[tuple[int, Future[list[EncodedBatch]]]] = deque()
+        """The same for many: the rows that follow are encoded while the first are handed over.
+
+        Whole pieces are under way, not parts of them: encoders have one to go on with while the next one's rows are
+        given their partitions.
+        """
+        under_way: deque[list[tuple[int, Future[list[EncodedBatch]]]]] = deque()
         with self._accounting():
-            for partition, encoded in self._encoded(batches):
-                under_way.append((partition, encoded))
-                if len(under_way) > _ENCODERS_MAX:
-                    self._hand_over(*under_way.popleft())
+            for batch in batches:
+                for piece in rebatch([batch], rows_max=_PIECE_ROWS, bytes_max=_PIECE_BYTES):
+                    under_way.append(self._encode(piece))
+                    if len(under_way) > _ENCODERS_MAX:
+                        self._hand_over(under_way.popleft())
             while under_way:
-                self._hand_over(*under_way.popleft())
+                self._hand_over(under_way.popleft())
 
-    def _encoded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Future[list[EncodedBatch]]]]:
-        for batch in batches:
-            for piece in rebatch([batch], rows_max=_PIECE_ROWS, bytes_max=_PIECE_BYTES):
-                columns = self._record_columns(piece)
-                for partition, rows in self._partitions(piece, columns):
-                    yield partition, self._encoders.submit(
-                        encode_batches,
-                        columns,
-                        rows,
-                        batch_bytes=self._batch_bytes,
-                        codec=self._codec,
-                        level=self._level,
-                    )
+    def _encode(self, piece: pa.RecordBatch) -> list[tuple[int, Future[list[EncodedBatch]]]]:
+        columns = self._record_columns(piece)
+        return [
+            (
+                partition,
+                self._encoders.submit(
+                    encode_batches,
+                    columns,
+                    rows,
+                    batch_bytes=self._batch_bytes,
+                    codec=self._codec,
+                    level=self._level,
+                    stamped_later=True,
+                ),
+            )
+            for partition, rows in self._partitions(piece, columns)
+        ]
 
-    def _hand_over(self, partition: int, encoded: Future[list[EncodedBatch]]) -> None:
-        batches = encoded.result()
-        self._is_begun = True
-        self._delivery.put(partition, batches)
+    def _hand_over(self, piece: list[tuple[int, Future[list[EncodedBatch]]]]) -> None:
+        for partition, encoded in piece:
+            batches = encoded.result()
+            self._is_begun = True
+            self._delivery.put(partition, batches)
 
     def flush(self) -> Written:
         """Wait until everything is acknowledged; what was, since the beginning."""
@@ -279,21 +290,27 @@ class Writer:
             yield 0, None
             return
         elif columns.keys is None:
-            chosen = self._spread(len(columns), count)
+            for number, run in self._spread(len(columns), count):
+                yield number, np.arange(run.start, run.stop)
+            return
         else:
             chosen = partition_by_key(columns.keys, count)
             without = np.flatnonzero(chosen == NO_PARTITION)
-            if len(without):
-                chosen[without] = self._spread(len(without), count)
-        order = np.argsort(chosen, kind="stable")
-        numbers, firsts = np.unique(chosen[order], return_index=True)
-        yield from zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True)
+            for number, run in self._spread(len(without), count):
+                chosen[without[run]] = number
+        # Numbers of 16 bits are sorted in a time that grows with their count alone.
+        order = np.argsort(chosen.astype(np.min_scalar_type(count), copy=False), kind="stable")
+        ends = np.cumsum(np.bincount(chosen, minlength=count)).tolist()
+        yield from (
+            (number, order[begin:end]) for number, (begin, end) in enumerate(pairwise([0, *ends])) if begin < end
+        )
 
-    def _spread(self, rows: int, count: int) -> npt.NDArray[np.int32]:
+    def _spread(self, rows: int, count: int) -> Iterator[tuple[int, slice]]:
         """Neighbours together, for large batches; every partition in turn."""
-        spread = (np.arange(rows) * count // max(1, rows) + self._turn) % count
-        self._turn = (self._turn + min(rows, count)) % count
-        return spread.astype(np.int32)
+        runs = min(rows, count)
+        for number, (begin, end) in enumerate(pairwise(rows * each // max(1, runs) for each in range(runs + 1))):
+            yield (self._turn + number) % count, slice(begin, end)
+        self._turn = (self._turn + runs) % count
 
     def _check_partitions(self, chosen: npt.NDArray[Any], count: int) -> None:
         for wrong in chosen[(chosen < 0) | (chosen >= count)]:

@@ -17,12 +17,17 @@ Pure: a summary in, a finding out.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from headrace.lab.sides import Cores, Side, cores_text, side_text
+
+_READ_S: Final = 2.0  # Less than that has hardly a whole reading in it.
 
 
 class Verdict(StrEnum):
     GENERATOR = "generator"
     CLIENT_CPU = "client CPU"
+    CONSUMER_CPU = "consumer CPU"
     NETWORK = "network"
     BROKER_CPU = "broker CPU"
     DISK = "disk"
@@ -47,26 +52,6 @@ class Threshold(Enum):
     ELSEWHERE = 0.8, "of the time until an answer, spent neither in the broker nor in anything busy: so, on the way"
     THROTTLED = 0.1, "a broker that says that it holds back for a quota is believed, unless it is for a moment"
     CALM = 0.5, "a thread with half of its time to spare is not what others wait for"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One end: its busiest thread, as shares of the time."""
-
-    thread: str = ""
-    ran: float = 0.0
-    waited: float = 0.0  # Ready to run, without a CPU: others had it, or a limit was reached.
-    stopped: float = 0.0  # Its process was, by a signal.
-    on_disk: float = 0.0  # Of the thread that waited for devices most.
-
-    @property
-    def held(self) -> float:
-        return min(1.0, self.waited + self.stopped)
-
-    @property
-    def demand(self) -> float:
-        """All but its idle time, and its waits for others."""
-        return min(1.0, self.ran + self.waited + self.stopped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +80,7 @@ class Summary:
     link_share: float | None = None
     disk: str = ""
     disk_busy_share: float | None = None
-    machine_busy_share: float | None = None  # Of all cores.
-    others_share: float | None = None  # What of it was neither the sender's nor the broker's.
-    steal_share: float | None = None
+    cores: Cores | None = None
 
 
 class Finding(NamedTuple):
@@ -147,8 +130,8 @@ def _before_sending(summary: Summary) -> Verdict:
         return Verdict.GENERATOR
     if has_no_idle:
         return Verdict.CLIENT_CPU
-    # It had room and time, and did not send. Unseen, it may have had neither.
-    return Verdict.GENERATOR if client is not None else Verdict.NONE
+    # It had room and time, and was late all the same. Unseen, it may have had neither; without a plan nobody is late.
+    return Verdict.GENERATOR if client is not None and not summary.is_unpaced else Verdict.NONE
 
 
 def _after_taking(summary: Summary, place: Place) -> Verdict:
@@ -248,6 +231,8 @@ def _sentences(summary: Summary, verdict: Verdict) -> Iterator[str]:
             yield from _network_sentences(summary)
         case Verdict.NONE:
             yield "nothing of what was seen was without idle time"
+            if summary.seconds < _READ_S:
+                yield f"it was over in {summary.seconds:.1f} s, and what happens is read once a second"
             if summary.client is None:
                 yield "the senders were not seen: their processes are not on this machine"
             if summary.broker is None:
@@ -257,27 +242,13 @@ def _sentences(summary: Summary, verdict: Verdict) -> Iterator[str]:
 
 def _busiest(summary: Summary) -> Iterator[str]:
     if summary.client is not None:
-        yield _side_sentence("sender", summary.client)
+        yield side_text("sender", summary.client)
     if summary.broker is not None:
-        yield _side_sentence("broker", summary.broker)
+        yield side_text("broker", summary.broker)
         if summary.unread_share >= Threshold.CALM.limit:
             yield f"in {summary.unread_share:.0%} of all looks there were bytes at the broker that it had not read"
-    if summary.machine_busy_share is not None:
-        is_stolen = summary.steal_share is not None and summary.steal_share >= 0.01
-        stolen = f"; its host took {summary.steal_share:.0%}" if is_stolen else ""
-        is_shared = summary.others_share is not None and summary.others_share >= 0.01
-        others = f", {summary.others_share:.0%} with others' work" if is_shared else ""
-        yield f"the machine's cores were busy {summary.machine_busy_share:.0%} of the time{others}{stolen}"
-
-
-def _side_sentence(who: str, side: Side) -> str:
-    name = f" ({side.thread})" if side.thread else ""
-    parts = [f"the {who}'s busiest thread{name} used {side.ran:.0%} of a core"]
-    if side.waited >= 0.01:
-        parts.append(f"was ready and without a CPU for {side.waited:.0%} of the time")
-    if side.stopped >= 0.01:
-        parts.append(f"was stopped for {side.stopped:.0%}")
-    return " and ".join([", ".join(parts), f"had {max(0.0, 1 - side.demand):.0%} left"])
+    if summary.cores is not None:
+        yield cores_text(summary.cores)
 
 
 def _disk_sentences(summary: Summary) -> Iterator[str]:

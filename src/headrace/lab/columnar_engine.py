@@ -347,9 +347,7 @@ def _read_codes(ticket: Ticket, frame: memoryview, position: int) -> dict[int, i
     if lone is not None:
         return dict([lone])
     answer = ticket.api.response.decode(frame, ticket.version, position)
-    return {
-        part["index"]: part["error_code"] for each in answer["responses"] for part in each["partition_responses"]
-    }
+    return {part["index"]: part["error_code"] for each in answer["responses"] for part in each["partition_responses"]}
 
 
 def read_throttle_ms(frame: memoryview, version: int) -> int:

@@ -6,7 +6,7 @@ is called none. What the quality gate did not let pass in either is compared all
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -134,10 +134,13 @@ def _verdict(metric: str, ratio: Interval | None) -> Verdict:
     return Verdict.BETTER if is_higher == higher_is_better else Verdict.WORSE
 
 
-def doubts_of(results: Results, cell: Cell) -> dict[str, str]:
-    """What the gate says against metrics, of all repeats together; nothing of those that passed."""
-    limits = results.scenario.workload.get("gate")
-    gate = cell_gate(results.repeats_of(cell), Thresholds(**limits) if limits else None)
+def doubts_of(results: Results, cell: Cell, *, may_differ: bool = False) -> dict[str, str]:
+    """What the gate says against metrics, of all repeats together; nothing of those that passed.
+
+    Repeats `may_differ` by any amount where how sure a number is will be asked of its interval.
+    """
+    limits = Thresholds(**results.scenario.workload.get("gate") or {})
+    gate = cell_gate(results.repeats_of(cell), replace(limits, interval=math.inf) if may_differ else limits)
     return {metric: reason.replace(f"{NOT_MEASURABLE}: ", "") for metric, reason in gate.items() if reason != PASSED}
 
 

@@ -14,6 +14,7 @@ from headrace.lab.gate import Thresholds, repeat_gate
 from headrace.lab.histogram import Histogram, bucket_range_ns
 from headrace.lab.rates import steadiness
 from headrace.lab.readings.company import CpuUse
+from headrace.lab.readings.consuming_summary import Consuming
 from headrace.lab.results import Bottleneck, RepeatLine, SecondLine, Steady
 from headrace.lab.schedule import SECOND_NS
 from headrace.lab.sent import utc_text
@@ -64,6 +65,20 @@ class Course:
         """Acknowledged, or given to the network where nobody answers."""
         return sum(row.acknowledged + row.unanswered for row in self.sent.values())
 
+    def consuming(self, *, groups: int, elapsed_s: float) -> Consuming:
+        """Of all groups; `elapsed_s` is how long was sent, or how long a backlog was consumed."""
+        if self._consumes_after:
+            messages = [row.messages for row in self.consumed.values()]
+            return Consuming(written=[], consumed=messages, elapsed_s=elapsed_s, is_backlog=True)
+        whole = range(int(elapsed_s + 1e-3))
+        rows = [self.sent.get(second, Second()) for second in whole]
+        return Consuming(
+            written=[groups * (row.acknowledged + row.unanswered) for row in rows],
+            consumed=[self.consumed.get(second, Consumed()).messages for second in whole],
+            elapsed_s=float(len(whole)),
+            is_backlog=False,
+        )
+
     # --- Second by second ----------------------------------------------------------------------------------------
 
     def lines(self, before: int | None = None) -> Iterator[SecondLine]:
@@ -109,22 +124,27 @@ class Course:
         consuming_s: float | None = None,
         stall_share: float | None = None,
         thresholds: Thresholds | None = None,
+        machine: Mapping[str, float] | None = None,
         bottleneck: Bottleneck | None = None,
+        consumer_bottleneck: Bottleneck | None = None,
         partial: str | None = None,
     ) -> RepeatLine:
         """`sending_s` is how long was sent, with the warm-up; `consuming_s` from when consumers had their partitions to
-        the last message."""
+        the last message. `machine` are metrics of it, where it was read."""
         measured_s = max(0.0, sending_s - self._warm_up_s)
         use = self._cpu(sending_s)
-        metrics = self._metrics(measured_s, consuming_s, use)
+        metrics = {**self._metrics(measured_s, consuming_s, use), **_rounded(machine or {})}
+        disturbance = use.disturbance(stall_share=stall_share)
         return RepeatLine(
             cell=self._cell,
             repeat=self._repeat,
             metrics=metrics,
             histograms={name: buckets_us(each) for name, each in self._histograms().items()},
             steady=self._steady(measured_s),
-            gate=repeat_gate(metrics, use.disturbance(stall_share=stall_share), thresholds),
+            gate=repeat_gate(metrics, disturbance, thresholds),
+            disturbance=round(disturbance.excess((thresholds or Thresholds()).disturbance), 3),
             bottleneck=bottleneck,
+            consumer_bottleneck=consumer_bottleneck,
             events=self.events,
             partial=partial,
         )
@@ -149,7 +169,7 @@ class Course:
         if use.elapsed_s:
             found["broker_cpu_percent"] = use.percent_of_core(use.brokers_s)
             found["client_cpu_percent"] = use.percent_of_core(use.clients_s)
-        return {name: round(value, 3) for name, value in found.items()}
+        return _rounded(found)
 
     def _consumed_metrics(self, measured_s: float, consuming_s: float | None) -> dict[str, float]:
         seconds = self._in_time(measured_s)
@@ -200,6 +220,10 @@ def buckets_us(histogram: Histogram) -> list[list[float]]:
         [round((bucket_range_ns(bucket)[1] + 1) / 1000, 3), count]
         for bucket, count in zip(value["buckets"], value["counts"], strict=True)
     ]
+
+
+def _rounded(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in metrics.items()}
 
 
 def _merged(several: Sequence[Histogram]) -> Histogram:

@@ -71,3 +71,40 @@ class Processes:
 
     def begin(self, module: str, orders: Sequence[Mapping[str, Any]]) -> Children:
         return Children(module, orders, wrapper=self._wrapper)
+
+
+class Apart:
+    """Members in several places."""
+
+    def __init__(self, crews: Sequence[Crew]) -> None:
+        """A crew for each member, in their order."""
+        self._crews = tuple(crews)
+        self.where = " and ".join(dict.fromkeys(crew.where for crew in crews))
+
+    def begin(self, module: str, orders: Sequence[Mapping[str, Any]]) -> "Squads":
+        together = Squads()
+        try:
+            for crew, order in zip(self._crews, orders, strict=True):
+                together.add(crew.begin(module, [order]))
+        except BaseException:
+            together.end()
+            raise
+        return together
+
+
+class Squads:
+    """Several as one."""
+
+    def __init__(self) -> None:
+        self._squads: list[Squad] = []
+
+    def add(self, squad: Squad) -> None:
+        self._squads.append(squad)
+
+    @property
+    def members(self) -> list[Member]:
+        return [member for squad in self._squads for member in squad.members]
+
+    def end(self) -> None:
+        for squad in self._squads:
+            squad.end()

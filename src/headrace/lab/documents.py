@@ -14,7 +14,7 @@ from headrace.errors import ConfigError
 
 Parse = Callable[[Any], Any]
 
-_LISTED_MAX: Final = 40
+_LISTED_MAX: Final = 50
 
 
 def read_document(path: Path) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from headrace.lab.intervals import Interval, mean_interval, ratio_interval
 from headrace.lab.metrics import metric_text
 from headrace.lab.quantities import parse_rate_per_s
 from headrace.lab.report.scales import figures
-from headrace.lab.results import Cell, Results, cell_text
+from headrace.lab.results import PASSED, Cell, Results, cell_text
+from headrace.lab.sender_places import LOCAL
 
 # A configured rate is reached by this share of it: a run's first and last seconds are not whole.
 REACHED: Final = 0.98
@@ -28,7 +29,6 @@ ALIKE: Final = 0.10
 TELLING: Final = 0.25
 
 
-LOCAL: Final = "local"
 # What a workload means that does not say.
 _UNSAID: Final = {"sender": LOCAL}
 
@@ -64,13 +64,13 @@ class Evidence:
     runs: Sequence[Results]
 
     def cells(self, *, part: str | None = None, **match: Any) -> list[tuple[Results, Cell]]:
-        """Cells with these values, of the runs of a workload of this name if one is given."""
+        """Cells with these values, or with any of several; of the runs of a workload of this name if one is given."""
         return [
             (run, cell)
             for run in self.runs
             if part is None or run.scenario.name == part
             for cell in run.cells
-            if all(self.parameter(run, cell, name) == str(value) for name, value in match.items())
+            if all(self.parameter(run, cell, name) in _texts(value) for name, value in match.items())
         ]
 
     @staticmethod
@@ -85,14 +85,14 @@ class Evidence:
             raise NotMeasurable(f"nothing was measured with {cell_text(match)}")
         return found[0]
 
-    def values(self, where: tuple[Results, Cell], metric: str) -> list[float]:
-        """Of all whole repeats, if the gate let them pass."""
+    def values(self, where: tuple[Results, Cell], metric: str, *, may_differ: bool = False) -> list[float]:
+        """Of all whole repeats, if the gate let them pass. They `may_differ` where their interval is asked."""
         run, cell = where
         values = run.values(cell, metric)
         if not values:
             why = next((f": {line.gate[metric]}" for line in run.repeats_of(cell) if metric in line.gate), "")
             raise NotMeasurable(f"{metric_text(metric)} was not measured with {cell_text(cell)}{why}")
-        if (doubt := doubts_of(run, cell).get(metric)) is not None:
+        if (doubt := doubts_of(run, cell, may_differ=may_differ).get(metric)) is not None:
             raise NotMeasurable(f"{metric_text(metric)} with {cell_text(cell)}: {doubt}")
         return values
 
@@ -108,7 +108,12 @@ class Evidence:
 
     def is_steady(self, where: tuple[Results, Cell]) -> bool:
         run, cell = where
-        told = [line.steady.is_steady for line in run.repeats_of(cell) if line.steady is not None]
+        repeats = run.repeats_of(cell)
+        # A machine that others had makes anything unsteady; intervals over repeats are no reason to doubt it.
+        for line in repeats:
+            if (doubt := line.gate.get("rate_per_s", PASSED)) != PASSED:
+                raise NotMeasurable(f"whether it was steady with {cell_text(cell)}: {doubt}")
+        told = [line.steady.is_steady for line in repeats if line.steady is not None]
         if not told or None in told:
             raise NotMeasurable(f"with {cell_text(cell)} it was too short to tell whether it was steady")
         return all(told)
@@ -119,6 +124,10 @@ class Evidence:
         if not found:
             raise NotMeasurable(f"no bottleneck was named with {cell_text(cell)}")
         return found
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(each) for each in (value if isinstance(value, tuple) else (value,))]
 
 
 def verdict(holds: bool, why: str) -> Answer:
@@ -135,6 +144,10 @@ def together(answers: Sequence[Answer]) -> Answer:
     return Answer(verdict=Verdict.HOLDS, why="; ".join(answer.why for answer in answers))
 
 
+def all_of(*questions: Question) -> Question:
+    return lambda evidence: together([answered(question, evidence.runs) for question in questions])
+
+
 # --- Kinds of questions ----------------------------------------------------------------------------------------------
 
 
@@ -143,15 +156,18 @@ def each_reaches(*, reaches: bool = True, **match: Any) -> Question:
 
     def question(evidence: Evidence) -> Answer:
         cells = evidence.cells(**match) or [evidence.one(**match)]
-        return together([_guarded(partial(_reached, evidence, where, reaches)) for where in cells])
+        return together([guarded(partial(_reached, evidence, where, reaches)) for where in cells])
 
     return question
 
 
 def _reached(evidence: Evidence, where: tuple[Results, Cell], reaches: bool) -> Answer:
-    planned, found = evidence.planned_per_s(where), evidence.interval(where, "rate_per_s").value
-    why = f"{figures(found)} of {figures(planned)}/s with {cell_text(where[1])}"
-    return verdict((found >= REACHED * planned) == reaches, why)
+    planned = evidence.planned_per_s(where)
+    found = mean_interval(evidence.values(where, "rate_per_s", may_differ=True))
+    why = f"{figures(found.value)} of {figures(planned)}/s with {cell_text(where[1])}"
+    if found.low < REACHED * planned <= found.high:
+        raise NotMeasurable(f"{why}: between {figures(found.low)} and {figures(found.high)}, too uncertain to tell")
+    return verdict((found.low >= REACHED * planned) == reaches, why)
 
 
 def higher(metric: str, *, this: dict[str, Any], than: dict[str, Any], part: str | None = None) -> Question:
@@ -172,12 +188,16 @@ def _is_higher(evidence: Evidence, metric: str, one: tuple[Results, Cell], other
     return verdict(ratio.low > 1.0, why)
 
 
-def alike(metric: str, *, this: dict[str, Any], that: dict[str, Any]) -> Question:
+def alike(
+    metric: str, *, this: dict[str, Any], that: dict[str, Any], factor: float = 1.0, within: float = ALIKE
+) -> Question:
+    """A metric is the same in two cells, or so many times the other."""
+
     def question(evidence: Evidence) -> Answer:
         one, other = evidence.one(**this), evidence.one(**that)
         ratio = _ratio(evidence, metric, one, other)
         why = f"{metric_text(metric)} is {_ratio_text(ratio)} with {cell_text(one[1])} against {cell_text(other[1])}"
-        low, high = 1 - ALIKE, 1 / (1 - ALIKE)
+        low, high = factor * (1 - within), factor / (1 - within)
         if low <= ratio.low and ratio.high <= high:
             return verdict(True, why)
         if ratio.high < low or ratio.low > high:
@@ -211,7 +231,7 @@ def steady(is_steady: bool, **match: Any) -> Question:
 
     def question(evidence: Evidence) -> Answer:
         cells = evidence.cells(**match) or [evidence.one(**match)]
-        return together([_guarded(partial(_steady, evidence, where, is_steady)) for where in cells])
+        return together([guarded(partial(_steady, evidence, where, is_steady)) for where in cells])
 
     return question
 
@@ -237,7 +257,7 @@ def times(metric: str, of: str, *, factor: Callable[[Evidence], float], within: 
     return question
 
 
-def _guarded(question: Callable[[], Answer]) -> Answer:
+def guarded(question: Callable[[], Answer]) -> Answer:
     try:
         return question()
     except NotMeasurable as reason:

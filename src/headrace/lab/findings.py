@@ -9,47 +9,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headrace.lab.bottleneck import Verdict as Bottleneck
 from headrace.lab.evidence import (
-    LOCAL,
     Answer,
     Evidence,
     NotMeasurable,
     Question,
     Verdict,
-    alike,
+    all_of,
     answered,
-    each_reaches,
     higher,
     monotone,
-    steady,
     times,
-    together,
     verdict,
 )
-from headrace.lab.published import AWS, CKU, INSERT, KAFKA, Source
-from headrace.lab.results import Results, cell_text
+from headrace.lab.finding import Finding
+from headrace.lab.insert_findings import INSERT_FINDINGS
+from headrace.lab.published import AWS, CKU, KAFKA, Source
+from headrace.lab.results import Results
 
 TIPS_LINGER: Final = "s2-tips-linger"
 TIPS_COMPRESSION: Final = "s2-tips-compression"
 TIPS_PARTITIONS: Final = "s2-tips-partitions"
 TIPS_BEHIND: Final = "s2-tips-behind"
-REMOTE: Final = "remote"
-_REMOTE_WHY: Final = (
-    "a remote sender is another host, or a network namespace over a link of 1 Gbit/s, and this run had none"
-)
 # A log that is no slower than this at its largest does not degrade.
 _KEPT: Final = 0.90
 # The lowest of three clouds had 106 of the 117.2 MB/s that were configured.
 _CLOUD_SHARE_MIN: Final = 0.90
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    preset: str
-    text: str
-    source: Source
-    question: Question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,31 +73,6 @@ def judge(preset: str, runs: Sequence[Results]) -> list[Judgement]:
 # --- Questions of one paper alone ------------------------------------------------------------------------------------
 
 
-def _remote(question: Question) -> Question:
-    """Asked only of a run that had a remote sender."""
-
-    def asked(evidence: Evidence) -> Answer:
-        if not evidence.cells(sender=REMOTE):
-            raise NotMeasurable(_REMOTE_WHY)
-        return question(evidence)
-
-    return asked
-
-
-def _limited_by(*wanted: Bottleneck, **match: Any) -> Question:
-    """Every cell with these values, in all of its repeats, by one of these."""
-
-    def question(evidence: Evidence) -> Answer:
-        answers = []
-        for where in evidence.cells(**match) or [evidence.one(**match)]:
-            found = evidence.bottlenecks(where)
-            why = f"the bottleneck with {cell_text(where[1])} is {', '.join(found)}"
-            answers.append(verdict({*found} <= {each.value for each in wanted}, why))
-        return together(answers)
-
-    return question
-
-
 def _groups(evidence: Evidence) -> float:
     run, cell = evidence.one()
     return float(evidence.parameter(run, cell, "groups"))
@@ -141,10 +101,6 @@ def _costs_more_cpu(codec: str, *, than: str) -> Question:
     return question
 
 
-def _all_of(*questions: Question) -> Question:
-    return lambda evidence: together([answered(question, evidence.runs) for question in questions])
-
-
 def _keeps_its_rate(evidence: Evidence) -> Answer:
     """Of the smallest backlog and of the largest."""
     cells = sorted(evidence.cells(), key=lambda where: float(evidence.parameter(where[0], where[1], "messages")))
@@ -159,140 +115,11 @@ def _keeps_its_rate(evidence: Evidence) -> Answer:
 # --- The table -------------------------------------------------------------------------------------------------------
 
 
-def _insert(section: str, quote: str) -> Source:
-    return Source(paper=INSERT, section=f"section {section}", quote=quote)
-
-
-_16K: Final[dict[str, Any]] = {"batch_size": "16KiB"}
-_64K: Final[dict[str, Any]] = {"batch_size": "64KiB"}
 _DURING: Final[dict[str, Any]] = {"consume": "during"}
 _AFTER: Final[dict[str, Any]] = {"consume": "after"}
 
 FINDINGS: Final[tuple[Finding, ...]] = (
-    Finding(
-        preset="s0-fig5",
-        text="A local sender reaches 100 K messages/s with every acks level, read in RAM or not.",
-        source=_insert(
-            "IV-C",
-            "All of the tested acks level and read-in-ram combinations reach the configured ingestion rate of 100K "
-            "MPS.",
-        ),
-        question=each_reaches(sender=LOCAL),
-    ),
-    Finding(
-        preset="s0-fig5",
-        text="Only the remote laptop with acks=0 and without read-in-ram does not reach it.",
-        source=_insert("IV-C", "The only exception is the remote; acks=0; read-in-ram=false configuration"),
-        question=_remote(each_reaches(reaches=False, sender=REMOTE, acks="0", read_in_ram=False)),
-    ),
-    Finding(
-        preset="s0-fig6",
-        text="With read-in-ram, 250 K messages/s are reached.",
-        source=_insert(
-            "IV-D", "the three configurations where read-in-ram is set to true reach the configured input of 250K MPS"
-        ),
-        question=each_reaches(read_in_ram=True),
-    ),
-    Finding(
-        preset="s0-fig6",
-        text="Without read-in-ram they are not.",
-        source=_insert(
-            "IV-D",
-            "This configuration, where read-in-ram is not active, is not able to handle more than about 220K MPS.",
-        ),
-        question=each_reaches(reaches=False, read_in_ram=False),
-    ),
-    Finding(
-        preset="s0-fig6",
-        text="Without read-in-ram the sender is the bottleneck.",
-        source=_insert(
-            "IV-D",
-            "It is evident that with read-in-ram disabled, there is a bottleneck at the data sender side at this "
-            "configured input rate.",
-        ),
-        question=_limited_by(Bottleneck.GENERATOR, Bottleneck.CLIENT_CPU, read_in_ram=False),
-    ),
-    Finding(
-        preset="s0-fig7",
-        text="No configuration reaches 1,000 K messages/s.",
-        source=_insert("IV-E", "None of the configurations reach the configured ingestion rate."),
-        question=each_reaches(reaches=False),
-    ),
-    Finding(
-        preset="s0-fig7",
-        text="Waiting for acknowledgements makes it faster: acks=1 and acks=all outdo acks=0.",
-        source=_insert("IV-E", "Changing acks to either 1 or all resulted in a rise to a rate of about 320K MPS."),
-        question=_all_of(
-            *(higher("rate_per_s", this={**_16K, "acks": acks}, than={**_16K, "acks": "0"}) for acks in ("1", "all"))
-        ),
-    ),
-    Finding(
-        preset="s0-fig7",
-        text="acks=1 and acks=all come to the same.",
-        source=_insert("IV-B", "The results for the acks levels of 1 and all are similar"),
-        question=alike("rate_per_s", this={**_16K, "acks": "1"}, that={**_16K, "acks": "all"}),
-    ),
-    Finding(
-        preset="s0-fig7",
-        text="With acks=0, larger batches are faster and as steady.",
-        source=_insert(
-            "IV-B",
-            "the achievable input rate with acknowledgments disabled could be positively influenced by a higher batch "
-            "size without harming the stability of the input rate",
-        ),
-        question=_all_of(
-            higher("rate_per_s", this={**_64K, "acks": "0"}, than={**_16K, "acks": "0"}),
-            steady(True, **_64K, acks="0"),
-        ),
-    ),
-    Finding(
-        preset="s0-fig7",
-        text="With acks 1 and all, larger batches make it unsteady.",
-        source=_insert(
-            "IV-E", "For the other acknowledgment settings, the raised batch size led to an unstable ingestion rate."
-        ),
-        question=_all_of(*(steady(False, **_64K, acks=acks) for acks in ("1", "all"))),
-    ),
-    Finding(
-        preset="s0-fig7",
-        text="The disk is what limits it.",
-        source=_insert(
-            "IV-E",
-            "the observations lead to the conclusion that the ingestion rate is likely to be disk-bound in the viewed "
-            "benchmark setting",
-        ),
-        question=_limited_by(Bottleneck.DISK),
-    ),
-    Finding(
-        preset="s0-fig10",
-        text="Two senders of 250 K messages/s each do not come to 500 K.",
-        source=_insert(
-            "IV-G", "two independently executed data senders do not reach the expected input rate of 500K MPS"
-        ),
-        question=each_reaches(reaches=False),
-    ),
-    Finding(
-        preset="s0-fig10",
-        text="With both senders local, acks=1 outdoes acks=0.",
-        source=_insert("IV-F", "the acks set to 1 overall outperforms acks set to 0"),
-        question=higher("rate_per_s", this={"acks": "1", "sender": LOCAL}, than={"acks": "0", "sender": LOCAL}),
-    ),
-    Finding(
-        preset="s0-fig10",
-        text="With both senders local, it is not steady.",
-        source=_insert("IV-F", "However, neither configuration reaches a steady input rate."),
-        question=steady(False, sender=LOCAL),
-    ),
-    Finding(
-        preset="s0-fig10",
-        text="With a remote sender it is steady.",
-        source=_insert(
-            "IV-F",
-            "the two settings where at least one data sender is executed remotely lead to the same result: a steady "
-            "input rate of about 420K MPS",
-        ),
-        question=_remote(steady(True, sender=REMOTE)),
-    ),
+    *INSERT_FINDINGS,
     Finding(
         preset="s2-cku",
         text="Three groups of consumers keep up: they read three times what is written.",
@@ -325,7 +152,7 @@ FINDINGS: Final[tuple[Finding, ...]] = (
             "configuration, which would both let you achieve higher client (pre-compression) bandwidth and save on "
             "ingress, egress, and storage costs.",
         ),
-        question=_all_of(
+        question=all_of(
             *(
                 higher("mb_per_s", part=TIPS_COMPRESSION, this={"compression": codec}, than={"compression": "none"})
                 for codec in ("lz4", "snappy")
@@ -341,7 +168,7 @@ FINDINGS: Final[tuple[Finding, ...]] = (
             quote="The trade-off of using lz4 or Snappy compression is a slightly higher CPU usage on both clients and "
             "brokers, while gzip could result in a more significant CPU overhead.",
         ),
-        question=_all_of(*(_costs_more_cpu("gzip", than=codec) for codec in ("lz4", "snappy"))),
+        question=all_of(*(_costs_more_cpu("gzip", than=codec) for codec in ("lz4", "snappy"))),
     ),
     Finding(
         preset="s2-tips",

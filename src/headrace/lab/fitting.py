@@ -7,10 +7,11 @@ from statistics import fmean
 from typing import Final
 
 from headrace.lab.errors import LabError, NotMeasurableHere
+from headrace.lab.load import NOBODY, Load, Share
 from headrace.lab.remote import check_elsewhere, link
+from headrace.lab.sender_places import LOCAL
 from headrace.lab.targets.running import Target
 from headrace.lab.targets.spec import TargetSpec
-from headrace.lab.workload import REMOTE, Load
 
 _RETENTION: Final = "retention.bytes"
 _SAMPLE: Final = 200  # Messages, of which the mean size is taken.
@@ -21,11 +22,17 @@ def check_load(load: Load, spec: TargetSpec, *, is_search: bool = False) -> None
     """LabError for what such a target cannot do, before it is started."""
     if load.groups and spec.kind == "null":
         raise LabError("groups: a null sink keeps nothing, so there is nothing to consume")
+    if load.is_by_program and spec.kind == "null":
+        raise LabError(f"engine: a null sink keeps nothing, and {load.engine} looks whether all it sent is there")
+    if load.is_by_program and (load.has_remote or load.faults or is_search):
+        raise LabError(f"engine: {load.engine} is told all of its work at once: no faults, no link, no search")
+    if load.restart and not spec.has_own_brokers:
+        raise LabError(f"restart: {spec.name} is no broker that is started here")
     if load.faults and spec.kind in ("cluster", "null"):
         raise LabError(f"faults: {spec.name} is no broker that is started here, so nothing can be done to it")
-    if load.sender == REMOTE and any(fault.kind == "cut" for fault in load.faults):
+    if load.has_remote and any(fault.kind == "cut" for fault in load.faults):
         raise LabError("faults: what cuts a broker off is no part of a remote sender's link; kill or pause it")
-    if spec.kind in ("node", "kafka"):
+    if spec.has_own_brokers:
         if (load.replication or 1) > spec.brokers:
             raise LabError(
                 f"replication: {load.replication} replicas need as many brokers, and {spec.name} has {spec.brokers}"
@@ -35,6 +42,8 @@ def check_load(load: Load, spec: TargetSpec, *, is_search: bool = False) -> None
             _check_name(word, names)
         if spec.brokers > 1 and any(fault.broker is None for fault in load.faults):
             raise LabError(f"faults: which broker? There are {', '.join(names)}")
+    if isinstance(load.rate, Share):
+        raise LabError(f"rate: {load.rate.percent:g}% of {load.rate.row} is known in a race alone")
     if is_search and load.messages is not None:
         raise LabError("messages: a search goes by time, so leave it out")
     if is_search and load.schedule == "replay":
@@ -43,11 +52,13 @@ def check_load(load: Load, spec: TargetSpec, *, is_search: bool = False) -> None
 
 def lack_of(load: Load, spec: TargetSpec) -> str | None:
     """What it takes that this machine has not; None where all is there."""
-    if load.sender != REMOTE:
+    if not load.has_remote:
         return None
     try:
         if spec.bootstrap is not None:
             check_elsewhere(spec.bootstrap)
+            if LOCAL in load.places:
+                return f"the brokers of {spec.name} are on another host, where no sender can be started from here"
         else:
             with link():
                 pass
@@ -58,18 +69,34 @@ def lack_of(load: Load, spec: TargetSpec) -> str | None:
 
 def check_room(load: Load, spec: TargetSpec, *, free_bytes: int | None = None) -> None:
     """LabError where a broker that is started here would fill its disk in the middle of a repeat."""
-    if spec.kind not in ("node", "kafka") or _RETENTION in load.topic_config or not isinstance(load.rate, float):
+    if not spec.has_own_brokers or _RETENTION in load.topic_config:
+        return
+    if (size_bytes := written_bytes(load)) is None:
         return
     directory = tempfile.gettempdir()
     free = shutil.disk_usage(directory).free if free_bytes is None else free_bytes
-    payload = load.scenario(topic=load.topic, seed=load.seed).payload
-    mean_bytes = fmean(map(len, islice(payload.once(load.seed), _SAMPLE)))
-    size_bytes = load.rate * load.send_s * mean_bytes * (load.replication or 1)
     if size_bytes > _FULL_SHARE * free:
         raise LabError(
             f"a repeat would write some {size_bytes / 2**30:.1f} GiB to {directory}, where {free / 2**30:.1f} GiB are "
             f"left: shorten it, or set topic_config: {{{_RETENTION}: ...}}"
         )
+
+
+def written_bytes(load: Load) -> float | None:
+    """What a repeat adds to the logs, of values alone; None where that is not known before."""
+    if load.engine == NOBODY:
+        return 0.0
+    messages = load.rate * load.send_s if isinstance(load.rate, float) else load.messages
+    if messages is None or (not load.is_by_program and not isinstance(load.rate, float)):
+        return None
+    return messages * _mean_bytes(load) * (load.replication or 1)
+
+
+def _mean_bytes(load: Load) -> float:
+    if load.is_by_program:
+        return float(load.size)
+    payload = load.scenario(topic=load.topic, seed=load.seed).payload
+    return fmean(map(len, islice(payload.once(load.seed), _SAMPLE)))
 
 
 def _check_name(word: str | None, names: list[str]) -> None:

@@ -48,6 +48,10 @@ class Disturbance:
     others_share: float | None = None  # Of all cores, by processes that are none of the run's.
     busiest: str | None = None  # Which of those took most.
 
+    def excess(self, limit: float) -> float:
+        """In multiples of what is let pass."""
+        return max(self.steal_share or 0.0, self.stall_share or 0.0, self.others_share or 0.0) / limit
+
     def reason(self, limit: float) -> str | None:
         """None where it was calm enough."""
         found = []
@@ -79,9 +83,13 @@ def _late(name: str, metrics: Mapping[str, float], lateness_ms: float | None, li
     if reported_ms is None or lateness_ms <= limits.lateness * reported_ms:
         return None
     return (
-        f"the sender itself was late by {lateness_ms:.3g} ms at p99, "
-        f"more than {limits.lateness:.0%} of the {reported_ms:.3g} ms measured"
+        f"the sender itself was late by {_ms_text(lateness_ms)} at p99, "
+        f"more than {limits.lateness:.0%} of the {_ms_text(reported_ms)} measured"
     )
+
+
+def _ms_text(value_ms: float) -> str:
+    return f"{value_ms:,.0f} ms" if value_ms >= 100 else f"{value_ms:.3g} ms"
 
 
 def cell_gate(repeats: Sequence[RepeatLine], thresholds: Thresholds | None = None) -> dict[str, str]:

@@ -110,4 +110,3 @@ class Histogram:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Histogram) and self.to_json() == other.to_json()
-

@@ -5,12 +5,15 @@ order statistics, which assumes nothing about the distribution and says less: of
 95% confidence. Of a ratio of two means, Welch's interval of the logarithms' difference, so that A over B and B over A
 say the same.
 
+Of ratios that were measured in pairs, that of Wilcoxon's signed ranks, which asks for symmetry alone.
+
 Plain numbers in, plain numbers out. An interval that cannot be told is infinite.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, combinations_with_replacement, takewhile, zip_longest
 from statistics import fmean, median, variance
 from typing import Any, Final
 
@@ -18,6 +21,20 @@ from typing import Any, Final
 from scipy.special import bdtr, stdtrit
 
 CONFIDENCE: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Of few repeats, of which an interval says little: a median never stands without the least and the greatest."""
+
+    median: float
+    least: float
+    greatest: float
+    count: int
+
+
+def spread_of(values: Sequence[float]) -> Spread:
+    return Spread(median(values), min(values), max(values), len(values))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +108,39 @@ def ratio_interval(values: Sequence[float], base: Sequence[float], *, confidence
     freedom = total**2 / sum(part**2 / (size - 1) for part, size in parts)
     factor = math.exp(_student(confidence, freedom) * math.sqrt(total))
     return Interval(value=ratio, low=ratio / factor, high=ratio * factor, count=count)
+
+
+def paired_interval(ratios: Sequence[float], *, confidence: float = CONFIDENCE) -> Interval:
+    """The middle of ratios of which each is of a pair measured together, and either first as often: by Wilcoxon's
+    signed ranks, after Hodges and Lehmann.
+
+    Their logarithms then lie symmetrically about the true one, whatever their distribution. So do the means of any two
+    of them, and how many of those lie below it is a matter of tossing a coin for each rank.
+    """
+    _check(ratios, confidence)
+    if min(ratios) <= 0:
+        raise ValueError("a ratio is of values above zero")
+    logarithms = [math.log(ratio) for ratio in ratios]
+    means = sorted((one + other) / 2 for one, other in combinations_with_replacement(logarithms, 2))
+    middle, count = math.exp(median(means)), len(ratios)
+    beyond = means_beyond(count, confidence=confidence)
+    if beyond is None:
+        return Interval(value=middle, low=0.0, high=math.inf, count=count)
+    return Interval(value=middle, low=math.exp(means[beyond]), high=math.exp(means[-1 - beyond]), count=count)
+
+
+def means_beyond(count: int, *, confidence: float = CONFIDENCE) -> int | None:
+    """How many of the means of so many values lie beyond either bound: sums of ranks so low are tossed seldom enough.
+
+    None where even the outermost means are no bounds.
+    """
+    ways = [1]  # Of tossing each sum, by the sum.
+    for rank in range(1, count + 1):
+        shifted = [0] * rank + ways
+        ways = [one + other for one, other in zip_longest(ways, shifted, fillvalue=0)]
+    seldom = takewhile(lambda tossed: tossed <= (1 - confidence) / 2 * 2**count, accumulate(ways))
+    found = sum(1 for _ in seldom)
+    return found - 1 if found else None
 
 
 def _student(confidence: float, freedom: float) -> float:

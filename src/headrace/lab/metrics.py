@@ -21,6 +21,17 @@ def _duration(text: str) -> Metric:
 
 _QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 
+
+def _costs(phase: str) -> dict[str, Metric]:
+    """Of the broker meanwhile. The second half of the work against the first shows whether they grow with the log."""
+    return {
+        f"{phase}_cpu_s_per_gb": _duration(f"broker's CPU for a GB, {phase}"),
+        f"{phase}_memory_mb_peak": _duration(f"broker's memory at most, {phase}"),
+        f"{phase}_cpu_second_half_ratio": _duration(f"broker's CPU of the second half to the first, {phase}"),
+        f"{phase}_memory_mb_growth": _duration(f"broker's memory grown in the second half, {phase}"),
+    }
+
+
 # In the order in which they are shown; one that is not here is shown after these, by its own name.
 METRICS: Final[Mapping[str, Metric]] = {
     "max_rate_per_s": _rate("highest rate held"),
@@ -34,6 +45,13 @@ METRICS: Final[Mapping[str, Metric]] = {
     "consumed_mb_per_s": _rate("consumed throughput"),
     "broker_cpu_percent": _duration("broker's CPU"),
     "client_cpu_percent": _duration("clients' CPU"),
+    "load": Metric(text="system load", higher_is_better=None),
+    "received_packets_per_s": Metric(text="packets from elsewhere", higher_is_better=None),
+    **_costs("sending"),
+    **_costs("consuming"),
+    "start_s": _duration("start to the first answer"),
+    "restart_s": _duration("restart to the first records"),
+    "idle_memory_mb": _duration("broker's memory, idle"),
 }
 HISTOGRAMS: Final[Mapping[str, str]] = {
     "planned_latency": "planned to answered",

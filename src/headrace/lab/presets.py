@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.errors import ConfigError
-from headrace.lab.findings import REMOTE, TIPS_BEHIND, TIPS_COMPRESSION, TIPS_LINGER, TIPS_PARTITIONS
+from headrace.lab.findings import TIPS_BEHIND, TIPS_COMPRESSION, TIPS_LINGER, TIPS_PARTITIONS
 from headrace.lab.quantities import parse_rate_per_s
+from headrace.lab.sender_places import MIXED, REMOTE
 from headrace.lab.workload import Workload, parse_workload
 
 SMALL: Final = "small"
@@ -71,11 +72,11 @@ _AWS_OPEN: Final = "10 partitions of one topic stand for its 10 topics; acks=1, 
 
 
 def _insert(name: str, text: str, assumed: str, *, remote: Given | None = None, **more: Any) -> Preset:
-    """`remote` is what its runs from another host had that the others have not."""
+    """`remote` is the sweep of its runs from another host. It has what they have in common, too: that is then in the
+    names of results."""
     parts = [Part(name=name, published={**_INSERT, **more}, small=_SHORT)]
     if remote is not None:
-        # A sweep of one value each: it is in the names of results.
-        away = {**_INSERT, **more, "sweep": {key: [value] for key, value in {"sender": REMOTE, **remote}.items()}}
+        away = {**_INSERT, **more, "sweep": remote}
         parts.append(Part(name=f"{name}-{REMOTE}", published=away, small=_SHORT))
     return Preset(name=name, text=text, target="node", parts=parts, assumed=assumed)
 
@@ -111,7 +112,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
             "100 K messages/s from one sender, by acks and read-in-ram",
             f"{_INSERT_OPEN}; the far end of a link of 1 Gbit/s stands for its laptop",
             rate="100K",
-            remote={"acks": "0", "read_in_ram": False},
+            remote={"sender": [REMOTE], "acks": ["0"], "read_in_ram": [False]},
             sweep={"acks": _ACKS, "read_in_ram": [True, False]},
         ),
         _insert(
@@ -131,9 +132,9 @@ PRESETS: Final[Mapping[str, Preset]] = {
         _insert(
             "s0-fig10",
             "two senders of 250 K messages/s each",
-            f"{_INSERT_OPEN}; both senders are local, or both remote with acks=1",
+            f"{_INSERT_OPEN}; one sender or both are remote with acks=1, at the far end of a link of 1 Gbit/s",
             rate="500K",
-            remote={"acks": "1"},
+            remote={"sender": [MIXED, REMOTE], "acks": ["1"]},
             processes=2,
             sweep={"acks": ["0", "1"]},
         ),

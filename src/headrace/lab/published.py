@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headrace.lab.sender_places import MIXED, REMOTE
+
 _K: Final = 1000
 
 INSERT: Final = "Hesse, Matthies, Uflacker: How Fast Can We Insert?"
@@ -71,6 +73,20 @@ _FIG11_REMOTE: Final = _insert(
     "For the constant input rate where both senders were executed remotely, a size-wise input of close to 92 MB/s is "
     "reached.",
 )
+_FIG9_STEADY: Final = _insert(
+    "IV-E",
+    "in all settings which led to a steady input rate, the broker node has a system load lower than eight",
+)
+_FIG9_UNSTEADY: Final = _insert(
+    "IV-E", "The two remaining scenarios show the highest system loads with a value close to 15"
+)
+_FIG10_LOAD_LOCAL: Final = _insert("IV-F", "the system loads are also equal with a value consistently approaching 15")
+_FIG10_LOAD_REMOTE: Final = _insert(
+    "IV-F", "The system load never exceeds a value of three on any server with distributed data senders."
+)
+_FIG12_NONE: Final = _insert("IV-F", "no remote data senders result in between 25 and 60 received packages on eth0")
+_FIG12_ONE: Final = _insert("IV-F", "One remote data sender amounts to about 30K received packages")
+_FIG12_TWO: Final = _insert("IV-F", "two remote data senders are about to double this number accordingly")
 _CLOUDS: Final = Source(paper=CKU, section="table in Results", quote="AWS 117 351 GCP 106 318 Azure 106 318")
 
 PUBLISHED: Final[tuple[Published, ...]] = (
@@ -123,6 +139,34 @@ PUBLISHED: Final[tuple[Published, ...]] = (
     Published(
         preset="s0-fig10", metric="mb_per_s", value=100, is_level=True, source=_FIG11_LOCAL,
         text="100 MB/s: peak, both local",
+    ),
+    Published(
+        preset="s0-fig7", metric="load", value=8, is_level=True, source=_FIG9_STEADY,
+        text="8: what is steady stays below, on 8 cores",
+    ),
+    Published(
+        preset="s0-fig7", metric="load", value=15, is_level=True, source=_FIG9_UNSTEADY,
+        text="15: close to it what is not steady, on 8 cores",
+    ),
+    Published(
+        preset="s0-fig10", metric="load", value=15, is_level=True, source=_FIG10_LOAD_LOCAL,
+        text="15: both local, on 8 cores",
+    ),
+    Published(
+        preset="s0-fig10", metric="load", value=3, is_level=True, source=_FIG10_LOAD_REMOTE,
+        text="3: never more with a remote sender, on 8 cores",
+    ),
+    Published(
+        preset="s0-fig10", metric="received_packets_per_s", value=60, is_level=True, source=_FIG12_NONE,
+        text="25 to 60: none remote",
+    ),
+    Published(
+        preset="s0-fig10", metric="received_packets_per_s", value=30 * _K, text="one remote", source=_FIG12_ONE,
+        cell={"sender": MIXED},
+    ),
+    Published(
+        preset="s0-fig10", metric="received_packets_per_s", value=60 * _K, text="two remote", source=_FIG12_TWO,
+        cell={"sender": REMOTE},
     ),
     *(
         Published(preset="s2-cku", metric=metric, value=value, text=cloud, source=_CLOUDS)

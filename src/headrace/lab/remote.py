@@ -1,8 +1,8 @@
 """Another host on this one: a network namespace at the far end of a link of 1 Gbit/s.
 
     with link() as there:
-        with destination("node", {}, topic="t", partitions=1, host=there.near_address) as target:
-            send(scenario, target, crew=there.crew)
+        with NodeProcess(data, listen=f"{there.near_address}:9092") as node:
+            Senders(scenario, {"bootstrap.servers": node.bootstrap}, crew=there.crew)
 
 What a sender on a second machine meets is an interface of its own, addresses, and a link that takes no more than its
 rate. A pair of virtual interfaces with a token bucket at each end is that, and loopback is not: nothing between two

@@ -1,33 +1,44 @@
 """One repeat of one cell on a target that runs: topic, consumers, senders, faults, and the end of all of them."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from headrace.errors import HeadraceError
+from headrace.lab.bottleneck import Finding
 from headrace.lab.client_statistics import INTERVAL_SETTING
 from headrace.lab.consumers import Consumers
 from headrace.lab.course import Course
-from headrace.lab.crew import Crew
+from headrace.lab.crew import Apart, Crew, Processes
 from headrace.lab.gate import Thresholds
 from headrace.lab.host.stalls import measure_stalls
+from headrace.lab.load import NOBODY, UNPACED, Load
+from headrace.lab.program_repeat import run_programs
+from headrace.lab.readings import process_tree
 from headrace.lab.readings.company import Company
-from headrace.lab.readings.sampler import BROKER, CLIENT, Sampler, can_read
+from headrace.lab.readings.machine_metrics import machine_metrics
+from headrace.lab.readings.sampler import BROKER, CLIENT, CONSUMER, Sampler, can_read
 from headrace.lab.results import Bottleneck, RepeatLine, SecondLine
 from headrace.lab.schedule import SECOND_NS
+from headrace.lab.sender_places import LOCAL, REMOTE
 from headrace.lab.senders import Senders
 from headrace.lab.sent import Sent
 from headrace.lab.targets.harming import Harm
 from headrace.lab.targets.running import Target
 from headrace.lab.timeline import Second
 from headrace.lab.topics import create_topic, delete_topic
-from headrace.lab.workload import UNPACED, Cell
+from headrace.lab.workload import Cell
 
 STOPPED: Final = "stopped before its time"
 _STALLS_S: Final = 0.3
-_CONSUMER: Final = "consumer"  # What the readings call them.
+# Brokers that use no more than this are calm. After the longest wait the gate has its say all the same.
+_CALM_CORES: Final = 0.1
+_SETTLE_LOOK_S: Final = 0.2
+_SETTLE_S_MAX: Final = 10.0
 
 Watch = Callable[[int, Second], None]
 Told = Callable[[SecondLine], None]
@@ -46,12 +57,18 @@ def run_repeat(
     timeout_s: float = 10.0,
     readings: Path | None = None,
     crew: Crew | None = None,
+    keeps_topic: bool = False,
 ) -> RepeatLine:
     """`tell` gets every second, in order; `watch` is shown each as soon as it is over. `readings` is the file that
     what was read meanwhile goes to; without one nothing is read, and there is no verdict on what held it up. `crew` is
-    who sends and consumes, where that is not for processes on this machine."""
+    who sends and consumes, where that is not for processes on this machine. `keeps_topic` is for a target that will be
+    gone with it."""
     load = cell.load
-    stall_share = measure_stalls(duration_s=_STALLS_S).share  # Before anything of ours runs.
+    if load.engine == NOBODY:
+        return run_programs(cell, repeat, target, topic=topic, thresholds=thresholds)
+    _settle(target, is_stopped)
+    # Before any sender runs. What is done by programs has no moments that a stall could spoil.
+    stall_share = None if load.is_by_program else measure_stalls(duration_s=_STALLS_S).share
     if target.keeps_messages:
         create_topic(
             target.settings,
@@ -62,11 +79,19 @@ def run_repeat(
             config=load.topic_config,
         )
     try:
-        running = _Repeat(cell, repeat, target, topic=topic, tell=tell, watch=watch, is_stopped=is_stopped, crew=crew)
-        return running.run(stall_share=stall_share, thresholds=thresholds, timeout_s=timeout_s, readings=readings)
+        if load.is_by_program:
+            line = run_programs(cell, repeat, target, topic=topic, thresholds=thresholds)
+        else:
+            running = _Repeat(
+                cell, repeat, target, topic=topic, tell=tell, watch=watch, is_stopped=is_stopped, crew=crew
+            )
+            line = running.run(stall_share=stall_share, thresholds=thresholds, timeout_s=timeout_s, readings=readings)
+        if load.restart and line.partial is None and (restart_s := target.restart(answer_from=topic)) is not None:
+            line = replace(line, metrics={**line.metrics, "restart_s": round(restart_s, 3)})
+        return line
     finally:
         # Where the brokers are gone, so is the topic.
-        if target.keeps_messages and target.trouble() is None:
+        if target.keeps_messages and not keeps_topic and target.trouble() is None:
             with suppress(HeadraceError):
                 delete_topic(target.settings, topic)
 
@@ -104,7 +129,9 @@ class _Repeat:
             consumes_after=self._is_after,
         )
 
-    def run(self, *, stall_share: float, thresholds: Thresholds, timeout_s: float, readings: Path | None) -> RepeatLine:
+    def run(
+        self, *, stall_share: float | None, thresholds: Thresholds, timeout_s: float, readings: Path | None
+    ) -> RepeatLine:
         load = self._load
         scenario = load.scenario(topic=self._topic, seed=load.seed + self._repeat)
         groups = [f"{self._topic}-group{number}" for number in range(load.groups)]
@@ -123,7 +150,7 @@ class _Repeat:
                 scenario,
                 self._sender_settings(is_read=sampler is not None),
                 timeout_s=timeout_s,
-                crew=self._crew or self._target.senders,
+                crew=self._crew or _crew_of(load, self._target),
             ) as senders,
             Harm(self._target, load.faults) as harm,
         ):
@@ -132,7 +159,7 @@ class _Repeat:
             senders.connect()
             company = Company(brokers=lambda: self._target.pids, clients=lambda: [*senders.pids, *consumers.pids])
             if sampler is not None:
-                sampler.start({CLIENT: senders.pids, BROKER: self._target.pids, _CONSUMER: consumers.pids})
+                sampler.start({CLIENT: senders.pids, BROKER: self._target.pids, CONSUMER: consumers.pids})
             senders.start()
             self._course.start_utc_ns = senders.start_utc_ns
             harm.start(senders.start_utc_ns)
@@ -140,11 +167,13 @@ class _Repeat:
                 consumers.start(senders.start_utc_ns)
             sent = Sent(scenario, target=self._target.name)
             self._send(senders, consumers, company, sent, sampler)
-            bottleneck = _conclude(sampler, sent) if self._partial is None else None
             if self._has_groups and self._partial is None:
-                self._consume(senders.start_utc_ns, consumers, company)
+                self._consume(senders.start_utc_ns, consumers, company, sampler)
+            if sampler is not None:
+                sampler.stop()
             consumers.stop()
             self._note_consumed(consumers, before=None)
+            bottlenecks = self._conclude(sampler, sent, consumers)
         for line in self._course.lines():
             self._tell(line)
         self._course.events += map(str, harm.done)
@@ -155,8 +184,33 @@ class _Repeat:
             consuming_s=_seconds_between(consumers.ready_ns, consumers.last_ns),
             stall_share=stall_share,
             thresholds=thresholds,
-            bottleneck=bottleneck,
+            machine=self._machine(sampler, senders),
+            **bottlenecks,
             partial=self._partial,
+        )
+
+    def _conclude(self, sampler: Sampler | None, sent: Sent, consumers: Consumers) -> dict[str, Bottleneck | None]:
+        """What held senders and consumers up; nothing where nothing was read, in a repeat that was over at once."""
+        if self._partial is not None or sampler is None or not sampler.readings:
+            return {}
+        found = {"bottleneck": _told(sampler.conclude(sent))}
+        begin_ns, end_ns = 0, round(sent.outcome.elapsed_s * SECOND_NS)
+        if self._is_after:
+            begin_ns, end_ns = consumers.ready_ns or 0, consumers.last_ns or 0
+        if self._has_groups and end_ns > begin_ns:
+            consuming = self._course.consuming(groups=self._load.groups, elapsed_s=(end_ns - begin_ns) / SECOND_NS)
+            begin_utc_ns, end_utc_ns = (sent.start_utc_ns + each for each in (begin_ns, end_ns))
+            told = sampler.conclude_consuming(consuming, begin_utc_ns=begin_utc_ns, end_utc_ns=end_utc_ns)
+            found["consumer_bottleneck"] = _told(told)
+        return found
+
+    def _machine(self, sampler: Sampler | None, senders: Senders) -> dict[str, float]:
+        if sampler is None:
+            return {}
+        return machine_metrics(
+            sampler.readings,
+            begin_utc_ns=senders.start_utc_ns + self._load.warm_up_s * SECOND_NS,
+            end_utc_ns=senders.start_utc_ns + round(senders.outcome.elapsed_s * SECOND_NS),
         )
 
     def _sender_settings(self, *, is_read: bool) -> dict[str, str]:
@@ -173,7 +227,8 @@ class _Repeat:
                 sampler.note_clients(senders.pop_client_statistics())
             self._course.add_cpu(second, company.look())
             consumers.listen()
-            told = consumers.told_seconds if self._has_groups and not self._is_after else second + 1
+            # A backlog may be consumed in the very second in which the last of it was sent: that one is not told yet.
+            told = second if self._is_after else consumers.told_seconds if self._has_groups else second + 1
             if told is not None:
                 before = min(told, second + 1)
                 self._note_consumed(consumers, before=before)
@@ -183,8 +238,6 @@ class _Repeat:
             if self._partial is None and (why := self._reason_to_stop()) is not None:
                 self._partial = why
                 senders.stop()
-        if sampler is not None:
-            sampler.stop()
         sent.end(senders.outcome, start_utc_ns=senders.start_utc_ns)
 
     def _reason_to_stop(self) -> str | None:
@@ -192,11 +245,13 @@ class _Repeat:
             return trouble
         return STOPPED if self._is_stopped() else None
 
-    def _consume(self, start_utc_ns: int, consumers: Consumers, company: Company) -> None:
+    def _consume(self, start_utc_ns: int, consumers: Consumers, company: Company, sampler: Sampler | None) -> None:
         """What is left: the last messages of a stream, or all of a backlog."""
         if self._is_after:
             company.look()  # What happened in between is nobody's.
             consumers.join(start_utc_ns=start_utc_ns, is_stopped=self._is_stopped)
+            if sampler is not None:
+                sampler.watch(CONSUMER, consumers.pids)
         consumers.drain(expected=self._course.delivered * self._load.groups, is_stopped=self._stop_draining)
         if self._is_after:
             self._course.add_cpu((time.time_ns() - start_utc_ns) // SECOND_NS, company.look())
@@ -216,6 +271,28 @@ class _Repeat:
             self._partial = told if self._partial is None else f"{self._partial}; {told}"
 
 
+def _settle(target: Target, is_stopped: Callable[[], bool]) -> None:
+    """Let brokers end what they have to do still for the last repeat: it is no neighbour's, and not of the next one."""
+    deadline_s = time.monotonic() + _SETTLE_S_MAX
+    used_s = math.inf
+    while used_s > _CALM_CORES * _SETTLE_LOOK_S and time.monotonic() < deadline_s and not is_stopped():
+        before_s = _cpu_s(target)
+        time.sleep(_SETTLE_LOOK_S)
+        used_s = _cpu_s(target) - before_s
+
+
+def _cpu_s(target: Target) -> float:
+    return sum(map(process_tree.cpu_s, target.pids))
+
+
+def _crew_of(load: Load, target: Target) -> Crew | None:
+    """Each sender where the workload has it; None for processes on this machine."""
+    if target.far is None:
+        return None
+    crews: dict[str, Crew] = {LOCAL: Processes(), REMOTE: target.far}
+    return Apart([crews[place] for place in load.places])
+
+
 @contextmanager
 def _sampling(target: Target, readings: Path | None) -> Iterator[Sampler | None]:
     if readings is None or not can_read():
@@ -225,12 +302,8 @@ def _sampling(target: Target, readings: Path | None) -> Iterator[Sampler | None]
         yield sampler
 
 
-def _conclude(sampler: Sampler | None, sent: Sent) -> Bottleneck | None:
-    """None where nothing was read: a repeat that was over at once."""
-    if sampler is None or not sampler.readings:
-        return None
-    found = sampler.conclude(sent)
-    return Bottleneck(verdict=found.verdict.value, evidence=list(found.evidence))
+def _told(found: Finding | None) -> Bottleneck | None:
+    return None if found is None else Bottleneck(verdict=found.verdict.value, evidence=list(found.evidence))
 
 
 def _seconds_between(first_ns: int | None, last_ns: int | None) -> float | None:

@@ -43,6 +43,21 @@ UNITS: Final[Mapping[str, str]] = {
     **{f"end_to_end_{name}_ms": "ms" for name in _QUANTILES},
     "broker_cpu_percent": "% of one core",
     "client_cpu_percent": "% of one core",
+    "load": "threads (that run, want to or wait for a disk)",
+    "received_packets_per_s": "packets/s",
+    **{
+        f"{phase}_{name}": unit
+        for phase in ("sending", "consuming")
+        for name, unit in {
+            "cpu_s_per_gb": "s/GB (10^9 bytes of values)",
+            "memory_mb_peak": "MB (10^6 bytes)",
+            "cpu_second_half_ratio": "",
+            "memory_mb_growth": "MB (10^6 bytes)",
+        }.items()
+    },
+    "start_s": "s",
+    "restart_s": "s",
+    "idle_memory_mb": "MB (10^6 bytes)",
 }
 
 
@@ -100,9 +115,12 @@ class RepeatLine:
     histograms: Mapping[str, Buckets] = field(default_factory=dict)
     steady: Steady | None = None
     gate: Mapping[str, str] = field(default_factory=dict)  # By metric: PASSED, or why it is not measurable here.
-    bottleneck: Bottleneck | None = None
+    bottleneck: Bottleneck | None = None  # Of sending.
+    consumer_bottleneck: Bottleneck | None = None
     events: Sequence[str] = ()  # Faults that were done meanwhile, and when.
     partial: str | None = None
+    attempt: int = 0  # Of several, where others had the machine; the calmest counts.
+    disturbance: float | None = None  # What others took of the machine, in multiples of what the gate lets pass.
 
     def is_measured(self, metric: str) -> bool:
         """Whether the gate let it pass; a metric that it was not asked about has passed."""
@@ -129,6 +147,9 @@ def line_json(line: Line) -> dict[str, Any]:
     return {**value, **more}
 
 
+_PARTS: Final[Mapping[str, Any]] = {"steady": Steady, "bottleneck": Bottleneck, "consumer_bottleneck": Bottleneck}
+
+
 def parse_line(value: Mapping[str, Any]) -> Line | None:
     """None for a kind of somebody else's."""
     try:
@@ -141,7 +162,7 @@ def parse_line(value: Mapping[str, Any]) -> Line | None:
                 return SecondLine(**named, more=more)
             case "repeat":
                 named = _known(RepeatLine, value)
-                for name, made in (("steady", Steady), ("bottleneck", Bottleneck)):
+                for name, made in _PARTS.items():
                     if named.get(name) is not None:
                         named[name] = made(**_known(made, named[name]))
                 return RepeatLine(**named)
@@ -177,16 +198,33 @@ class ResultsWriter:
         self.directory = out / run_name(started=started, workload=workload, target=target)
         self.path = self.directory / FILE_NAME
         self._scenario = scenario
+        self._goes_on = False
         self._file: IO[str] | None = None
         self._is_ended = False
 
+    @classmethod
+    def into(cls, directory: Path, scenario: ScenarioLine) -> Self:
+        """A directory that has its name already: what is there is gone on from, if it is of the same."""
+        writer = cls(directory, scenario, workload="", target="")
+        writer.directory, writer.path = directory, directory / FILE_NAME
+        writer._goes_on = writer.path.exists()
+        if writer._goes_on:
+            found = read_results(writer.path).scenario
+            for name in ("name", "workload", "target", "versions"):
+                if getattr(found, name) != json.loads(json.dumps(getattr(scenario, name))):
+                    raise LabError(f"{directory} has results of another {name}: name another directory")
+            whole, newline, _ = writer.path.read_bytes().rpartition(b"\n")
+            writer.path.write_bytes(whole + newline)  # Without the line that was being written when its writer died.
+        return writer
+
     def __enter__(self) -> Self:
         try:
-            self.directory.mkdir(parents=True)
-            self._file = self.path.open("x", encoding="utf-8")
+            self.directory.mkdir(parents=True, exist_ok=self._goes_on)
+            self._file = self.path.open("a" if self._goes_on else "x", encoding="utf-8")
         except OSError as error:
             raise LabError(f"cannot write results to {self.directory}: {error.strerror}") from error
-        self.write(self._scenario)
+        if not self._goes_on:
+            self.write(self._scenario)
         return self
 
     def __exit__(
@@ -221,9 +259,10 @@ class Results:
     path: Path
     scenario: ScenarioLine
     seconds: Sequence[SecondLine]
-    repeats: Sequence[RepeatLine]
+    repeats: Sequence[RepeatLine]  # Of several attempts at one the calmest, whatever it measured.
     others: Sequence[Mapping[str, Any]]  # Lines of other kinds, as they are.
     partial: str | None  # Why there is less than was to be.
+    attempts: Sequence[RepeatLine] = ()  # All of them.
 
     @property
     def cells(self) -> list[Cell]:
@@ -247,6 +286,23 @@ class Results:
         ]
 
 
+def calmest(attempts: Sequence[RepeatLine]) -> list[RepeatLine]:
+    """Of each repeat of each cell the attempt that was disturbed least, and a whole one before one that was cut short.
+
+    What it measured is not looked at: that would be choosing one's results.
+    """
+    chosen: dict[tuple[str, int], RepeatLine] = {}
+    for line in attempts:
+        best = chosen.setdefault((cell_key(line.cell), line.repeat), line)
+        if _unrest(line) < _unrest(best):
+            chosen[cell_key(line.cell), line.repeat] = line
+    return list(chosen.values())
+
+
+def _unrest(line: RepeatLine) -> tuple[bool, float]:
+    return line.partial is not None, line.disturbance or 0.0
+
+
 def cell_key(cell: Cell) -> str:
     """The same for the same values, in whatever order."""
     return json.dumps(cell, sort_keys=True)
@@ -264,7 +320,7 @@ def read_results(path: Path) -> Results:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not text"
         raise LabError(f"no results in {file}: {why}") from error
-    scenario, seconds, repeats, others = None, [], [], []
+    scenario, seconds, attempts, others = None, [], [], []
     end: EndLine | None = None
     for value in _objects(file, text):
         try:
@@ -277,7 +333,8 @@ def read_results(path: Path) -> Results:
             case SecondLine():
                 seconds.append(line)
             case RepeatLine():
-                repeats.append(line)
+                attempts.append(line)
+                end = None  # Somebody has gone on after it.
             case EndLine():
                 end = line
             case None:
@@ -288,7 +345,8 @@ def read_results(path: Path) -> Results:
         path=file,
         scenario=scenario,
         seconds=seconds,
-        repeats=repeats,
+        repeats=calmest(attempts),
+        attempts=attempts,
         others=others,
         partial=CUT_SHORT if end is None else end.partial,
     )

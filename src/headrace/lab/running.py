@@ -28,10 +28,11 @@ from headrace.lab.results import (
     read_results,
 )
 from headrace.lab.search import RateSearch, Trial, judge
+from headrace.lab.sender_places import REMOTE
 from headrace.lab.targets.running import Target, running
 from headrace.lab.targets.spec import TargetSpec, without_secrets
 from headrace.lab.timeline import Second
-from headrace.lab.workload import REMOTE, Cell, Workload
+from headrace.lab.workload import Cell, Workload
 
 _STAMP: Final = "%Y%m%dT%H%M%S"
 _SEARCH_START_PER_S: Final = 10_000.0  # Where a workload names no rate.
@@ -81,7 +82,7 @@ class _Targets:
         spec = self.spec_of(cell)
         is_cuttable = any(fault.kind == "cut" for fault in cell.load.faults)
         partitions = cell.load.partitions if spec.kind == "null" else 1
-        is_remote = cell.load.sender == REMOTE
+        is_remote = cell.load.has_remote
         key = (tuple(sorted(map(repr, cell.target.items()))), is_cuttable, partitions, is_remote)
         # What was killed on purpose is not there for the next one.
         if self._target is None or key != self._key or any(not each.is_alive for each in self._target.members):
@@ -115,7 +116,7 @@ def run_workload(
     started = datetime.now(UTC)
     with _Targets(spec) as targets:
         for cell in workload.cells:  # All mistakes are told before anything is started.
-            if crew is not None and cell.load.sender == REMOTE:
+            if crew is not None and cell.load.has_remote:
                 raise LabError(f"sender: {REMOTE} ones are at the end of a link of this host, and not on {crew.where}")
             check_load(cell.load, targets.spec_of(cell), is_search=is_search)
             check_room(cell.load, targets.spec_of(cell))

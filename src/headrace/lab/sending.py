@@ -5,17 +5,17 @@ from typing import IO
 
 from headrace.lab.client_statistics import INTERVAL_SETTING
 from headrace.lab.crew import Crew, Processes
-from headrace.lab.destination import Destination
 from headrace.lab.readings.sampler import BROKER, CLIENT, Sampler
 from headrace.lab.scenario import Scenario
 from headrace.lab.senders import Senders
 from headrace.lab.sent import Sent, write_line
+from headrace.lab.targets.running import Target
 from headrace.lab.timeline import Second
 
 
 def send(
     scenario: Scenario,
-    target: Destination,
+    target: Target,
     *,
     crew: Crew | None = None,
     timeout_s: float = 10.0,
@@ -26,11 +26,11 @@ def send(
 ) -> Sent:
     """Send, and tell what came of it.
 
-    By processes on this machine, unless there is a crew for it. `into` gets the lines of the result as they come.
-    `watch` is shown every second once it is over; `is_stopped` is asked as often, and ends sending early where it
-    says so. `sampler` reads what senders and target do meanwhile.
+    By processes on this machine, or at the far end of a link that the target has, unless there is a crew for it. `into`
+    gets the lines of the result as they come. `watch` is shown every second once it is over; `is_stopped` is asked as
+    often, and ends sending early where it says so. `sampler` reads what senders and target do meanwhile.
     """
-    crew = crew or Processes()
+    crew = crew or target.far or Processes()
     sent = Sent(scenario, target=target.name, where=crew.where)
     settings = dict(target.settings)
     if sampler is not None and scenario.engine == "librdkafka":

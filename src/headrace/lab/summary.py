@@ -44,6 +44,12 @@ class CellSummary:
         """Of the bottleneck, each once."""
         return list(dict.fromkeys(line.bottleneck.verdict for line in self.repeats if line.bottleneck is not None))
 
+    @property
+    def consumer_verdicts(self) -> list[str]:
+        """Of that of consuming."""
+        found = (line.consumer_bottleneck for line in self.repeats)
+        return list(dict.fromkeys(each.verdict for each in found if each is not None))
+
     def to_json(self) -> dict[str, Any]:
         return {
             "cell": dict(self.cell),
@@ -51,6 +57,7 @@ class CellSummary:
             "partial": [line.partial for line in self.repeats if line.partial is not None],
             "steady": [line.steady.is_steady if line.steady else None for line in self.repeats],
             "bottleneck": self.verdicts,
+            "consumer_bottleneck": self.consumer_verdicts,
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
         }
 

@@ -1,15 +1,21 @@
 """The topics that are measured on: made, assigned to brokers where that is asked for, and deleted afterwards."""
 
+import time
 from collections.abc import Mapping, Sequence
 
 from headrace.errors import ErrorCode
+from headrace.ids import TopicName, TopicPartition
+from headrace.lab.errors import LabError
 from headrace.protocol.messages.create_topics import API as CREATE_TOPICS
 from headrace.protocol.messages.delete_topics import API as DELETE_TOPICS
 from headrace.wire.cluster import Cluster
 from headrace.wire.errors import refusal
+from headrace.wire.offsets import LATEST, list_offsets
 from headrace.wire.settings import client_settings
 
 _TIMEOUT_MS = 30_000
+_KEPT_S_MAX = 20
+_LOOK_S = 0.1
 _AS_THE_BROKER_SAYS = -1
 
 
@@ -62,6 +68,17 @@ def create_topic(
             raise refusal(told["error_code"], f"topic {topic!r}{why}")
         for partition in range(partitions):
             cluster.leader(topic, partition)
+
+
+def wait_kept(settings: Mapping[str, str], topic: str, *, messages: int) -> None:
+    """Until a new topic has come to hold exactly what was sent, which with acks=0 may lag the sender a little."""
+    with Cluster(client_settings(config=settings)) as cluster:
+        ends = {TopicPartition(TopicName(topic), number): LATEST for number in cluster.partitions(topic)}
+        deadline_s = time.monotonic() + _KEPT_S_MAX
+        while (kept := sum(each.offset for each in list_offsets(cluster, ends).values())) != messages:
+            if kept > messages or time.monotonic() > deadline_s:
+                raise LabError(f"topic {topic} holds {kept} messages, {messages} were sent")
+            time.sleep(_LOOK_S)
 
 
 def delete_topic(settings: Mapping[str, str], topic: str) -> None:

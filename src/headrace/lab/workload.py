@@ -9,15 +9,17 @@ A workload is a YAML file of known keys, all but `rate` with a default. Those of
     sweep:
       acks: [0, 1, all]
 
+Cells that are no grid are `cases`, each with a name and the keys that are its own.
+
 `KEYS` is the one list of them. Whoever holds a `Workload` knows that all of its cells can be run.
 """
 
 import itertools
-import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from headrace.errors import ConfigError
 from headrace.lab.documents import (
@@ -33,25 +35,26 @@ from headrace.lab.documents import (
     whole,
     yes_or_no,
 )
-from headrace.lab.engines import ACKS, CODECS, ENGINES, Terms
+from headrace.lab.engines import ACKS, CODECS, ENGINES
 from headrace.lab.faults import Fault, parse_fault
 from headrace.lab.gate import Thresholds
+from headrace.lab.load import CONSUME, NOBODY, UNPACED, Load, Share
+from headrace.lab.programs import PROGRAMS
 from headrace.lab.quantities import parse_rate_per_s, parse_size_bytes, parse_time_s
-from headrace.lab.scenario import GENERATORS, PROFILES, SCHEDULES, Payload, Scenario
+from headrace.lab.requirements import Requirement, parse_requirement
+from headrace.lab.scenario import GENERATORS, PROFILES, SCHEDULES
+from headrace.lab.sender_places import parse_sender
 
-UNPACED: Final = "max"
-REMOTE: Final = "remote"
-CONSUME: Final = ("during", "after")
 TARGET_PREFIX: Final = "target."  # Of a key that is swept over and is the target's.
-# More than a process has been seen to send by far, to nothing and from memory.
-RATE_PER_PROCESS_MAX: Final = 20e6
-_WARM_UP_S: Final = 5
-_DURATION_S: Final = 30.0
+_SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)% of (\S+)")
+_CASE: Final = "case"  # What a cell of a case is called by.
 
 
-def _rate(value: Any) -> float | str:
+def _rate(value: Any) -> float | str | Share:
     if value == UNPACED:
         return UNPACED
+    if isinstance(value, str) and (share := _SHARE.fullmatch(value)) is not None:
+        return Share(float(share[1]), share[2])
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ConfigError(f"{value!r} is not a rate such as 500, 100K, 1.5M or {UNPACED}")
     return parse_rate_per_s(f"{value:f}" if isinstance(value, float) else str(value))
@@ -88,6 +91,26 @@ def _sweep(value: Any) -> dict[str, list[Any]]:
     return {str(key): list(values) for key, values in value.items()}
 
 
+def _sender_engine(value: Any) -> str:
+    return choice(*ENGINES, *PROGRAMS, NOBODY)(value)
+
+
+def _consumer_engine(value: Any) -> str:
+    return choice(*ENGINES, *PROGRAMS)(value)
+
+
+def _cases(value: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(value, Mapping) or not value or not all(isinstance(each, Mapping) for each in value.values()):
+        raise ConfigError(f"{value!r} is not a mapping of names to the keys of each")
+    return {str(name): {str(key): each for key, each in keys.items()} for name, keys in value.items()}
+
+
+def _require(value: Any) -> dict[str, Requirement]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{value!r} is not a mapping of metrics to bounds")
+    return {str(metric): parse_requirement(str(metric), bound) for metric, bound in value.items()}
+
+
 def _faults(value: Any) -> tuple[Fault, ...]:
     listed = value if isinstance(value, list) else [value]
     return tuple(parse_fault(text(each)) for each in listed)
@@ -102,9 +125,9 @@ KEYS: Final[Mapping[str, Parse]] = {
     "broker": optional(text),
     "topic_config": pairs,
     # The senders, as `lab send` has them.
-    "engine": choice(*ENGINES),
+    "engine": _sender_engine,
     "processes": whole(least=1),
-    "sender": optional(choice(REMOTE)),
+    "sender": optional(parse_sender),
     "partition": optional(whole(least=0)),
     "rate": optional(_rate),
     "schedule": choice(*(each for each in SCHEDULES if each != "unpaced")),
@@ -130,10 +153,12 @@ KEYS: Final[Mapping[str, Parse]] = {
     # The consumers.
     "groups": whole(least=0),
     "consumers": whole(least=1),
-    "consumer_engine": choice(*ENGINES),
+    "consumer_engine": _consumer_engine,
     "consume": choice(*CONSUME),
     "consumer_stagger": _time,
     "consumer_client": pairs,
+    # The target afterwards.
+    "restart": yes_or_no,
     # The measurement.
     "warm_up": optional(_time),
     "repeats": whole(least=1),
@@ -142,138 +167,17 @@ KEYS: Final[Mapping[str, Parse]] = {
     "gate": _gate,
     "faults": _faults,
     "sweep": _sweep,
+    "cases": _cases,
+    # In a race, with other targets.
+    "title": text,
+    "cold": yes_or_no,
+    "attempts": whole(least=1),
+    "require": _require,
 }
 # Of the measurement as a whole, so that there is no sense in sweeping over them.
-_UNSWEPT: Final = frozenset({"name", "repeats", "interleave", "gate", "sweep"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """One cell's: every key with a value. The names are those of `KEYS`."""
-
-    topic: str = "lab"
-    partitions: int = 1
-    replication: int | None = None
-    broker: str | None = None  # Its name or id: it alone has the topic, or leads it.
-    topic_config: Mapping[str, str] = field(default_factory=dict)
-    engine: str = "librdkafka"
-    processes: int = 1
-    sender: str | None = None  # REMOTE for those on another host, or at the end of a link.
-    partition: int | None = None
-    rate: float | str | None = None
-    schedule: str = "constant"
-    burst: int = 1000
-    speed: float = 1.0
-    duration: float | None = None
-    messages: int | None = None
-    payload: str = "sensor"
-    file: str | None = None
-    read_in_ram: bool = True
-    size: str = "200"
-    compressible: float = 0.0
-    seed: int = 1
-    profile: str | None = None
-    acks: str | None = None
-    batch_size: int | None = None
-    batch_messages: int | None = None
-    linger: float | None = None
-    buffer: int | None = None
-    compression: str | None = None
-    stagger: float = 0.0
-    client: Mapping[str, str] = field(default_factory=dict)
-    groups: int = 0
-    consumers: int = 1  # Of each group.
-    consumer_engine: str = "librdkafka"
-    consume: str = "during"
-    consumer_stagger: float = 0.0
-    consumer_client: Mapping[str, str] = field(default_factory=dict)
-    warm_up: float | None = None
-    readings: bool = True
-    faults: tuple[Fault, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.rate is None and self.schedule != "replay":
-            raise ConfigError(f"rate is missing: how many messages a second? 500, 100K or {UNPACED}")
-        if isinstance(self.rate, float) and self.rate > RATE_PER_PROCESS_MAX * self.processes:
-            raise ConfigError(
-                f"rate: {self.rate:,.0f} messages a second from {self.processes} process(es) is impossible: "
-                f"no process sends {RATE_PER_PROCESS_MAX:,.0f}"
-            )
-        if self.rate == UNPACED and self.schedule != "constant":
-            raise ConfigError(f"rate: {UNPACED} has no schedule, so it cannot be {self.schedule}")
-        if self.partition is not None and self.partition >= self.partitions:
-            raise ConfigError(f"partition: there is no {self.partition} in a topic of {self.partitions}")
-        if self.file is not None and not Path(self.file).is_file():
-            raise ConfigError(f"file: there is no file {self.file}")
-        if self.measured_s is not None and self.measured_s <= 0:
-            raise ConfigError(f"duration: of {self.measured_s:g} s nothing can be told")
-        for fault in self.faults:
-            if self.duration is not None and fault.at_s >= self.send_s:
-                raise ConfigError(f"faults: {fault} comes after the end, {self.send_s:g} s after the start")
-        self.scenario(topic=self.topic, seed=self.seed)
-
-    @property
-    def warm_up_s(self) -> int:
-        """Whole seconds, for everything is counted by the second. None for a number of messages, if not said."""
-        if self.warm_up is not None:
-            return math.ceil(self.warm_up)
-        return 0 if self.measured_s is None else _WARM_UP_S
-
-    @property
-    def measured_s(self) -> float | None:
-        """None for as long as the messages take."""
-        return _DURATION_S if self.duration is None and self.messages is None else self.duration
-
-    @property
-    def send_s(self) -> float:
-        """With the warm-up; a guess where messages are counted."""
-        if self.measured_s is not None:
-            return self.warm_up_s + self.measured_s
-        assert self.messages is not None
-        return self.warm_up_s + (self.messages / self.rate if isinstance(self.rate, float) else _DURATION_S)
-
-    @property
-    def terms(self) -> Terms:
-        return Terms(**(PROFILES[self.profile] if self.profile is not None else {})).with_changes(
-            {
-                "acks": self.acks,
-                "batch_bytes": self.batch_size,
-                "batch_messages": self.batch_messages,
-                "linger_ms": self.linger,
-                "buffer_bytes": self.buffer,
-                "compression": self.compression,
-            }
-        )
-
-    def scenario(self, *, topic: str, seed: int) -> Scenario:
-        is_unpaced = self.rate == UNPACED
-        return Scenario(
-            topic=topic,
-            partition=self.partition,
-            engine=self.engine,
-            processes=self.processes,
-            schedule="unpaced" if is_unpaced else self.schedule,
-            rate_per_s=self.rate if isinstance(self.rate, float) else None,
-            burst_messages=self.burst,
-            speed=self.speed,
-            stagger_s=self.stagger,
-            duration_s=None if self.measured_s is None else self.send_s,
-            messages=self.messages,
-            seed=seed,
-            payload=Payload(
-                generator=self.payload,
-                file=self.file,
-                in_ram=self.read_in_ram,
-                size=self.size,
-                compressible=self.compressible,
-            ),
-            terms=self.terms,
-        )
-
-    @classmethod
-    def from_keys(cls, given: Mapping[str, Any]) -> Self:
-        parsed = parse_keys(given, KEYS)
-        return cls(**{name: value for name, value in parsed.items() if name not in _UNSWEPT})
+_OF_THE_WHOLE: Final = frozenset({"name", "repeats", "interleave", "gate", "sweep", "cases", "cold", "attempts"})
+_OF_A_CELL: Final = frozenset({"title", "require"})  # Said of it, and no part of its load.
+_UNSWEPT: Final = _OF_THE_WHOLE | _OF_A_CELL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +187,8 @@ class Cell:
     values: Mapping[str, Any]
     load: Load
     target: Mapping[str, Any]  # What differs in the target.
+    title: str = ""
+    require: Sequence[Requirement] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +199,8 @@ class Workload:
     gate: Thresholds
     cells: Sequence[Cell]
     given: Mapping[str, Any]  # As it was written, with what was set beside it.
+    attempts: int = 1  # At most so many at a repeat, until others left the machine alone.
+    is_cold: bool = False  # In a race: on a target that nobody has used, and with nobody beside.
 
     @property
     def seed(self) -> int:
@@ -311,6 +219,10 @@ class Workload:
             for cell in self.cells:
                 yield from ((cell, repeat) for repeat in range(self.repeats))
 
+    def row_name(self, cell: Cell) -> str:
+        """What a cell is called where there are others of other workloads: bulk, java/16384/all."""
+        return "/".join([self.name, *map(str, cell.values.values())])
+
 
 def read_workload(path: Path, changes: Mapping[str, Any] | None = None) -> Workload:
     """`changes` are of keys that are set beside the file, and win."""
@@ -328,27 +240,54 @@ def parse_workload(given: Mapping[str, Any], *, name: str) -> Workload:
     for key in sweep:
         if not key.startswith(TARGET_PREFIX):
             _check_swept(key, given)
+    cases: Mapping[str, Mapping[str, Any]] = parsed.get("cases", {})
+    for case, keys in cases.items():
+        if strangers := _OF_THE_WHOLE.intersection(keys):
+            raise ConfigError(f"cases: {case}: {min(strangers)} is of all cases, and of none alone")
+    called = parsed.get("name", name)
     cells = []
-    for values in itertools.product(*sweep.values()):
-        cell = dict(zip(sweep, values, strict=True))
-        own = {key: value for key, value in cell.items() if not key.startswith(TARGET_PREFIX)}
-        of_target = {
-            key.removeprefix(TARGET_PREFIX): value for key, value in cell.items() if key.startswith(TARGET_PREFIX)
-        }
-        try:
-            load = Load.from_keys({**given, **own})
-        except ConfigError as error:
-            where = ", ".join(f"{key}={value}" for key, value in cell.items())
-            raise ConfigError(f"with {where}: {error}" if cell else str(error)) from error
-        cells.append(Cell(values=cell, load=load, target=of_target))
+    named: list[str | None] = [*cases] or [None]
+    for case, values in itertools.product(named, itertools.product(*sweep.values())):
+        swept = dict(zip(sweep, values, strict=True))
+        if case is None:
+            cells.append(_cell(given, {}, swept, name=called))
+        else:
+            cells.append(_cell(given, cases[case], {_CASE: case, **swept}, name=called))
     return Workload(
-        name=parsed.get("name", name),
+        name=called,
         repeats=parsed.get("repeats", 3),
         interleave=parsed.get("interleave", True),
         gate=parsed.get("gate", Thresholds()),
         cells=cells,
         given=dict(given),
+        attempts=parsed.get("attempts", 1),
+        is_cold=parsed.get("cold", False),
     )
+
+
+def parse_load(given: Mapping[str, Any]) -> Load:
+    """Of keys that say all of it."""
+    parsed = parse_keys(given, KEYS)
+    return Load(**{name: value for name, value in parsed.items() if name not in _UNSWEPT})
+
+
+def _cell(given: Mapping[str, Any], case: Mapping[str, Any], values: Mapping[str, Any], *, name: str) -> Cell:
+    """`values` are what it is called by: of the sweep, and the name of its case."""
+    own = {key: value for key, value in values.items() if not key.startswith(TARGET_PREFIX) and key != _CASE}
+    of_target = {
+        key.removeprefix(TARGET_PREFIX): value for key, value in values.items() if key.startswith(TARGET_PREFIX)
+    }
+    keys = {**given, **case, **own}
+    try:
+        load = parse_load(keys)
+        require = {**_require(given.get("require", {})), **_require(case.get("require", {}))}
+        title = text(keys.get("title", "/".join([name, *map(str, values.values())]))).format_map(keys)
+    except ConfigError as error:
+        where = ", ".join(f"{key}={value}" for key, value in values.items())
+        raise ConfigError(f"with {where}: {error}" if values else str(error)) from error
+    except (LookupError, ValueError) as error:
+        raise ConfigError(f"title: {error} is no key that is set") from error
+    return Cell(values=values, load=load, target=of_target, title=title, require=[*require.values()])
 
 
 def _check_swept(key: str, given: Mapping[str, Any]) -> None:

@@ -213,11 +213,12 @@ class Catalogue:
         doomed: list[str] = []
 
         def move() -> None:
-            while left:
+            for _ in range(min(len(left), PARTITIONS_PER_TURN)):
                 doomed.append(node.data.remove_log(left[0], marker=marker))
                 left.popleft()
-            # Where the next one could not be opened, something of it may be there.
-            node.data.remove_partition(unfinished)
+            if not left:
+                # Where the next one could not be opened, something of it may be there.
+                node.data.remove_partition(unfinished)
 
         def remove() -> None:
             for name in doomed[:PARTITIONS_PER_TURN]:
@@ -227,11 +228,14 @@ class Catalogue:
                 node.timers.at(node.clock.mono_us(), remove)
 
         def begin(done: Callable[[], None]) -> None:
-            if node.attempt("folders not removed", move):
-                self._free_name(topic.name, done)
-            else:
+            if not node.attempt("folders not removed", move):
                 node.timers.at(node.clock.mono_us() + RETRY_US, partial(begin, lambda: None))
                 done()
+            elif left:
+                node.timers.at(node.clock.mono_us(), partial(begin, done))
+                return
+            else:
+                self._free_name(topic.name, done)
             node.timers.at(node.clock.mono_us() + delay_us, remove)
 
         begin(done)

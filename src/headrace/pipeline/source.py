@@ -8,7 +8,7 @@ Filters are not taken from Spark: in 4.3 a frame that is used twice would then b
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -110,8 +110,9 @@ class _Tasks:
 
     def _tasks(self, ranges: Sequence[OffsetRange]) -> list[Task]:
         options = self._options
+        client = replace(options.client, bootstrap_answered=True)
         return [
-            Task(piece, options.client, self._columns, options.is_read_committed, options.fails_on_data_loss)
+            Task(piece, client, self._columns, options.is_read_committed, options.fails_on_data_loss)
             for piece in split(ranges, min_tasks=options.min_partitions, max_records=options.max_records_per_partition)
         ]
 

@@ -8,11 +8,14 @@ is a `CorruptBatch`.
 What is found in the wild, and read here: gzip of several members; snappy both raw (librdkafka) and in the
 blocks of the xerial library (Java); lz4 frames with linked or independent blocks; zstd frames that do not
 tell their size. What is written is what Kafka's own producer writes: xerial blocks, and lz4 frames of
-independent blocks, since Java's reader refuses linked ones.
+independent blocks, since Java's reader refuses linked ones. Its blocks are of 32 KiB (snappy) and 64 (lz4), ours of
+256: each is a call that lets other threads run and then waits for its turn. With these the columnar client was seen to
+write 14% and 6% more rows a second; with whole batches a broker's JVM took longer to open them than was won.
 """
 
 import mmap
 import zlib
+from collections.abc import Sequence
 from enum import IntEnum
 from struct import Struct
 from typing import Final
@@ -35,11 +38,15 @@ class Codec(IntEnum):
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\0\0\0\1" * 2  # Its version, and the oldest that can read it.
-_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_XERIAL_BLOCK_BYTES: Final = 256 * 1024
 _BLOCK_SIZE: Final = Struct(">i")
-# Of independent blocks of 64 KiB without checksums, which the batch has, and the checksum of just that.
-_LZ4_HEADER: Final = b"\x04\x22\x4d\x18" + b"\x60\x40" + b"\x82"
-_LZ4_BLOCK_BYTES: Final = 64 * 1024
+# Of independent blocks without checksums, which the batch has; how large one may be, and the checksum of just that.
+# A reader makes room for the largest: what fits into a small one does not ask for more.
+_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+_LZ4_SMALL_BYTES: Final = 64 * 1024
+_LZ4_SMALL_HEADER: Final = _LZ4_MAGIC + b"\x60\x40" + b"\x82"
+_LZ4_BLOCK_BYTES: Final = 256 * 1024
+_LZ4_HEADER: Final = _LZ4_MAGIC + b"\x60\x50" + b"\xfb"
 _LZ4_BLOCK_SIZE: Final = Struct("<I")
 _LZ4_STORED: Final = 1 << 31  # Added to the size of a block that is not compressed.
 _LZ4_END: Final = bytes(4)
@@ -56,18 +63,23 @@ def parse_codec(number: int) -> Codec:
 
 def compress(codec: Codec, data: Buffer, *, level: int | None = None) -> bytes:
     """`level` is the codec's own; None for its default. Snappy has none, and no compression has none."""
+    return b"".join(compress_parts(codec, data, level=level))
+
+
+def compress_parts(codec: Codec, data: Buffer, *, level: int | None = None) -> Sequence[Buffer]:
+    """The same, for whoever joins it with something else: what `compress` gives is these, one behind the other."""
     match codec:
         case Codec.NONE:
-            return bytes(data)
+            return [data]
         case Codec.GZIP:
             # The standard library's was seen to take two thirds of the time of cramjam's, for a twentieth more space.
-            return zlib.compress(data, -1 if level is None else level, wbits=_GZIP_BITS)
+            return [zlib.compress(data, -1 if level is None else level, wbits=_GZIP_BITS)]
         case Codec.SNAPPY:
             return _compress_xerial(data)
         case Codec.LZ4:
             return _compress_lz4(data, level)
         case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(data, level))
+            return [memoryview(cramjam.zstd.compress(data, level))]
 
 
 def decompress(codec: Codec, data: Buffer, *, output_bytes_max: int) -> bytes:
@@ -114,29 +126,29 @@ def decompress_into(codec: Codec, data: Buffer, output: memoryview) -> int:
     return size
 
 
-def _compress_xerial(data: Buffer) -> bytes:
-    parts = [_XERIAL_HEADER]
+def _compress_xerial(data: Buffer) -> Sequence[Buffer]:
+    parts: list[Buffer] = [_XERIAL_HEADER]
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
-        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        block = memoryview(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
         parts += (_BLOCK_SIZE.pack(len(block)), block)
-    return b"".join(parts)
+    return parts
 
 
-def _compress_lz4(data: Buffer, level: int | None) -> bytes:
+def _compress_lz4(data: Buffer, level: int | None) -> Sequence[Buffer]:
     if level is not None and level >= _LZ4_HIGH_LEVEL_MIN:
         compressor = cramjam.lz4.Compressor(level=level, block_linked=False)
         compressor.compress(bytes(data))
-        return bytes(compressor.finish())
+        return [memoryview(compressor.finish())]
     # A frame by hand, as Kafka's producer makes it: cramjam's lets no other thread run, and takes half as long again.
-    parts: list[Buffer] = [_LZ4_HEADER]
+    parts: list[Buffer] = [_LZ4_HEADER if len(data) > _LZ4_SMALL_BYTES else _LZ4_SMALL_HEADER]
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
         plain = data[start : start + _LZ4_BLOCK_BYTES]
-        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        block = memoryview(cramjam.lz4.compress_block(plain, store_size=False))
         if len(block) < len(plain):
             parts += (_LZ4_BLOCK_SIZE.pack(len(block)), block)
         else:
             parts += (_LZ4_BLOCK_SIZE.pack(len(plain) | _LZ4_STORED), plain)
-    return b"".join((*parts, _LZ4_END))
+    return [*parts, _LZ4_END]
 
 
 def _decompress_xerial(data: Buffer, output: memoryview) -> int:

@@ -27,7 +27,8 @@ class DescriptorPool:
         self.descriptors_max = descriptors_max
         self.opens = 0
         self.evictions = 0
-        self._holders: OrderedDict[Holder, None] = OrderedDict()
+        self._holders: OrderedDict[Holder, str] = OrderedDict()  # Each with the folder of the root that it is below:
+        self._by_folder: dict[str, set[Holder]] = {}  # to leave one of thousands must not cost a look at all of them.
 
     def __len__(self) -> int:
         return len(self._holders)
@@ -51,18 +52,24 @@ class DescriptorPool:
             self._evict()
         self.opens += 1
         holder.held, holder.touched = descriptor, False
-        self._holders[holder] = None
+        folder = self._holders[holder] = _folder(holder.path)
+        self._by_folder.setdefault(folder, set()).add(holder)
 
     def release(self, holder: Holder) -> None:
         if holder.held >= 0:
-            del self._holders[holder]
+            folder = self._holders.pop(holder)
+            neighbours = self._by_folder[folder]
+            neighbours.remove(holder)
+            if not neighbours:
+                del self._by_folder[folder]
             descriptor, holder.held = holder.held, -1
             os.close(descriptor)
 
     def release_below(self, directory: str) -> None:
         below = f"{directory}/"
-        for holder in [holder for holder in self._holders if holder.path.startswith(below)]:
-            self.release(holder)
+        for holder in tuple(self._by_folder.get(_folder(directory), ())):
+            if holder.path.startswith(below):
+                self.release(holder)
 
     def release_all(self) -> None:
         for holder in tuple(self._holders):
@@ -74,3 +81,7 @@ class DescriptorPool:
             self._holders.move_to_end(holder)
         self.evictions += 1
         self.release(holder)
+
+
+def _folder(path: str) -> str:
+    return path.partition("/")[0]

@@ -10,7 +10,8 @@ long fetch does not stand before a short question; one that failed is replaced w
 
 Failures: what may pass is tried again until the time given is over (`Unavailable`, and error codes by
 `wire.errors.advice`); the rest is raised at once. Where none of the bootstrap addresses ever answered, that is an
-error after a few rounds: more often it is a wrong address than a cluster about to start.
+error after a few rounds: more often it is a wrong address than a cluster about to start. Whoever knows better, as the
+tasks of a driver that was answered, says so (`bootstrap_answered`), and waits as for any answer.
 """
 
 import random
@@ -263,7 +264,7 @@ class Cluster:
                     return self._connection(address, CONTROL).call(api, body, timeout_s=patience.answer_s())
                 except Unavailable as trouble:
                     troubles.append(trouble)
-            strangers = not self._metadata.brokers
+            strangers = not (self._metadata.brokers or self.settings.bootstrap_answered)
             if (strangers and patience.pauses + 1 >= _BOOTSTRAP_ROUNDS_MAX) or not patience.pause():
                 raise troubles[0]
 

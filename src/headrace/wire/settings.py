@@ -81,6 +81,7 @@ class SaslSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
     bootstrap: tuple[Address, ...]
+    bootstrap_answered: bool = False  # To somebody before: then these addresses are right, and worth waiting for.
     client_id: str = "headrace"
     tls: TlsSettings | None = None
     sasl: SaslSettings | None = None

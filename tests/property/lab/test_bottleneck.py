@@ -5,7 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lab.bottleneck import Place, Side, Summary, Threshold, Verdict, find_bottleneck, find_place
+from headrace.lab.bottleneck import Place, Summary, Threshold, Verdict, find_bottleneck, find_place
+from headrace.lab.sides import Cores, Side
 
 shares = st.floats(0, 1)
 maybe_shares = st.none() | shares
@@ -33,8 +34,7 @@ summaries = st.builds(
     link_share=maybe_shares,
     disk=st.just("vda"),
     disk_busy_share=maybe_shares,
-    machine_busy_share=maybe_shares,
-    steal_share=maybe_shares,
+    cores=st.none() | st.builds(Cores, busy=shares, others=shares, stolen=shares),
 )
 
 

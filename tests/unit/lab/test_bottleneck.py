@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from headrace.lab.bottleneck import Place, Side, Summary, Threshold, Verdict, find_bottleneck, find_place
+from headrace.lab.bottleneck import Place, Summary, Threshold, Verdict, find_bottleneck, find_place
+from headrace.lab.sides import Cores, Side
 
 IDLE = Side(thread="main", ran=0.1, waited=0.02)
 BUSY = Side(thread="main", ran=0.98, waited=0.01)
@@ -14,7 +15,7 @@ STOPPED = Side(thread="main", ran=0.08, stopped=0.9)
 
 CALM = Summary(
     seconds=10, planned_per_s=1000, answered_per_s=1000, unanswered_s=0.01, client=IDLE, broker=IDLE,
-    answer_ms=2.0, in_broker_ms=0.5, sync_share=0.0, machine_busy_share=0.2, steal_share=0.0,
+    answer_ms=2.0, in_broker_ms=0.5, sync_share=0.0, cores=Cores(busy=0.2),
 )  # fmt: skip
 LATE = replace(CALM, answered_per_s=300, unsent_s=4.0)
 FULL = replace(LATE, no_room_share=0.7, answer_ms=900.0)
@@ -91,7 +92,15 @@ def test_what_was_not_seen_is_not_judged() -> None:
     assert "the senders were not seen" in evidence(LATE, client=None)
 
 
-def test_without_a_plan_something_is_always_the_limit() -> None:
+def test_without_a_plan_nobody_is_late() -> None:
+    unpaced = replace(CALM, is_unpaced=True)
+    assert verdict(unpaced) is Verdict.NONE
+    assert "nothing of what was seen was without idle time" in evidence(unpaced)
+    assert "it was over in 0.4 s" in evidence(unpaced, seconds=0.4)
+    assert verdict(unpaced, making_share=0.8) is Verdict.GENERATOR  # It has no time for anything else.
+
+
+def test_without_a_plan_what_has_no_idle_time_is_the_limit() -> None:
     unpaced = replace(CALM, is_unpaced=True)
     assert verdict(unpaced, client=BUSY) is Verdict.CLIENT_CPU
     assert verdict(unpaced, client=BUSY, broker=BUSY, no_room_share=0.4) is Verdict.BROKER_CPU
@@ -106,7 +115,7 @@ def test_places() -> None:
 
 
 def test_whoever_else_had_the_cores_is_told() -> None:
-    told = evidence(LATE, machine_busy_share=0.95, others_share=0.6, steal_share=0.05)
+    told = evidence(LATE, cores=Cores(busy=0.95, others=0.6, stolen=0.05))
     assert "busy 95% of the time, 60% with others' work; its host took 5%" in told
 
 

@@ -64,6 +64,11 @@ def test_the_warm_up_counts_for_nothing() -> None:
     assert (line.cell, line.repeat, line.partial) == ({"acks": 1}, 2, None)
 
 
+def test_what_the_machine_did_is_among_the_metrics_and_passes_the_gate() -> None:
+    line = run(course()).repeat_line(sending_s=6.0, machine={"load": 1.23456})
+    assert (line.metrics["load"], line.gate["load"]) == (1.235, PASSED)
+
+
 def test_what_is_answered_after_the_end_is_in_the_latencies_and_in_no_rate() -> None:
     made = run(course())
     made.add_sent(6, row(100, latency_ms=2_000))

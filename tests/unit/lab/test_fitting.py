@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 
 from headrace.lab.errors import LabError
-from headrace.lab.fitting import check_load, check_room, lack_of
+from headrace.lab.fitting import check_load, check_room, lack_of, written_bytes
+from headrace.lab.load import Load
+from headrace.lab.programs import PROGRAMS, Program
 from headrace.lab.targets.spec import find_target
-from headrace.lab.workload import Load
+from headrace.lab.workload import parse_load
 
 
 def load(**given: Any) -> Load:
-    return Load.from_keys({"rate": "10K", "duration": "10s", "warm_up": "0s", **given})
+    return parse_load({"rate": "10K", "duration": "10s", "warm_up": "0s", **given})
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,11 @@ def load(**given: Any) -> Load:
         ("null", {"faults": "kill@1s"}, "null is no broker that is started here"),
         ("null", {"groups": 1}, "a null sink keeps nothing"),
         ("node", {"sender": "remote", "faults": "cut@1s+1s"}, "no part of a remote sender's link"),
+        (
+            "node",
+            {"sender": "local+remote", "processes": 2, "faults": "cut@1s+1s"},
+            "no part of a remote sender's link",
+        ),
     ],
 )
 def test_what_does_not_fit(target: str, given: dict[str, Any], why: str) -> None:
@@ -53,9 +60,16 @@ def test_a_cluster_on_this_host_has_no_remote_senders() -> None:
     assert lack_of(load(), find_target("127.0.0.1:9092")) is None
 
 
+def test_there_is_no_sender_beside_a_broker_elsewhere() -> None:
+    mixed = load(sender="local+remote", processes=2)
+    assert "no sender can be started from here" in (lack_of(mixed, find_target("192.0.2.1:9092")) or "")
+    assert "127.0.0.1:9092 is on this host" in (lack_of(mixed, find_target("127.0.0.1:9092")) or "")
+
+
 def test_where_no_link_can_be_made_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert lack_of(load(sender="remote"), find_target("node"))
+    assert lack_of(load(sender="local+remote", processes=2), find_target("node"))
     assert lack_of(load(), find_target("node")) is None
 
 
@@ -74,3 +88,26 @@ def test_a_repeat_that_would_fill_the_disk_is_refused() -> None:
         check_room(load(**given, replication=3), find_target("kafka-3"), free_bytes=120_000_000)
     for target, more in (("null", {}), ("h:1", {}), ("node", {"topic_config": {"retention.bytes": 1}})):
         check_room(load(**given, **more), find_target(target), free_bytes=0)
+
+
+def test_what_will_be_written_is_known_of_a_rate_and_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROGRAMS, "fake", Program(send=lambda job: pytest.fail("nobody is to send")))
+    assert written_bytes(load(payload="random", size="1000")) == pytest.approx(100_000_000)
+    assert written_bytes(load(engine="fake", rate="max", messages=50, size="1000")) == 50_000
+    assert written_bytes(load(rate="max")) is None
+
+
+def test_a_share_of_another_rate_is_for_a_race() -> None:
+    with pytest.raises(LabError, match=r"^rate: 50% of bulk is known in a race alone"):
+        check_load(load(rate="50% of bulk"), find_target("node"))
+
+
+def test_a_program_needs_a_broker_and_no_disturbance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROGRAMS, "fake", Program(send=lambda job: pytest.fail("nobody is to send")))
+    given: dict[str, Any] = {"engine": "fake", "rate": "max", "messages": 5}
+    check_load(load(**given), find_target("node"))
+    for target, more in (("null", {}), ("node", {"faults": "kill@1s"}), ("node", {"sender": "remote"})):
+        with pytest.raises(LabError, match=r"^engine:"):
+            check_load(load(**given, **more), find_target(target))
+    with pytest.raises(LabError, match=r"^restart:"):
+        check_load(load(restart=True), find_target("h:1"))

@@ -4,7 +4,16 @@ import math
 
 import pytest
 
-from headrace.lab.intervals import Interval, mean_interval, median_interval, ratio_interval
+from headrace.lab.intervals import (
+    Interval,
+    Spread,
+    mean_interval,
+    means_beyond,
+    median_interval,
+    paired_interval,
+    ratio_interval,
+    spread_of,
+)
 
 
 def test_of_a_mean_it_is_students() -> None:
@@ -63,3 +72,22 @@ def test_a_ratio_needs_values_above_zero() -> None:
 def test_nothing_at_all_varies_by_nothing() -> None:
     assert mean_interval([0.0, 0.0]).share == 0.0
     assert mean_interval([-1.0, 1.0]).share == math.inf
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, None), (5, None), (6, 0), (8, 3), (10, 8), (12, 13), (20, 52), (25, 89)]
+)
+def test_pairs_leave_out_as_many_means_as_wilcoxons_table_says(count: int, expected: int | None) -> None:
+    """The table of signed ranks for 95%; fewer than six values never reach it."""
+    assert means_beyond(count) == expected
+
+
+def test_of_pairs_it_is_between_means_of_two() -> None:
+    """Of eight values three means on either side do not count: with themselves, and the outermost with the next."""
+    found = paired_interval([2.0**power for power in range(8)])
+    assert (found.low, found.value, found.high) == pytest.approx((2**1.0, 2**3.5, 2**6.0))
+    assert not paired_interval([1.0] * 5).is_known
+
+
+def test_a_spread_keeps_the_median_and_both_ends() -> None:
+    assert spread_of([3.0, 1.0, 10.0]) == Spread(3.0, 1.0, 10.0, 3)

@@ -1,8 +1,10 @@
 """What a run leaves can be read again, also where it was cut short in the middle of a line."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from headrace.lab.results import (
     SecondLine,
     Steady,
     buckets_quantile_us,
+    calmest,
     find_runs,
     merged_buckets,
     read_results,
@@ -120,6 +123,47 @@ def test_a_partial_repeat_is_in_no_mean(tmp_path: Path) -> None:
     results = read_results(written(tmp_path, REPEAT, short))
     assert len(results.repeats_of(REPEAT.cell)) == 2
     assert results.values(REPEAT.cell, "rate_per_s") == [9.0]
+
+
+def attempt(number: int, disturbance: float, *, rate: float = 1.0, partial: str | None = None) -> RepeatLine:
+    return replace(
+        REPEAT, metrics={"rate_per_s": rate}, attempt=number, disturbance=disturbance, partial=partial, gate={}
+    )
+
+
+def test_of_several_attempts_the_calmest_counts_whatever_it_measured(tmp_path: Path) -> None:
+    attempts = [attempt(0, 1.5, rate=9.0), attempt(1, 0.5, rate=1.0), attempt(2, 0.9, rate=5.0)]
+    results = read_results(written(tmp_path, *attempts))
+    assert results.repeats == [attempts[1]]
+    assert results.attempts == attempts
+    assert results.values(REPEAT.cell, "rate_per_s") == [1.0]
+
+
+def test_a_whole_attempt_comes_before_one_that_was_cut_short() -> None:
+    failed, disturbed = attempt(0, 0.0, partial="failed"), attempt(1, 7.0)
+    assert calmest([failed, disturbed]) == calmest([disturbed, failed]) == [disturbed]
+
+
+def test_results_are_gone_on_with(tmp_path: Path) -> None:
+    with ResultsWriter.into(tmp_path / "run", SCENARIO) as writer:
+        writer.write(REPEAT)
+    with writer.path.open("a") as file:
+        file.write('{"kind": "rep')  # Whoever wrote this was killed.
+    with ResultsWriter.into(tmp_path / "run", replace(SCENARIO, started="2026-02-02T03:04:05+00:00")) as writer:
+        assert read_results(writer.path).partial is None
+        writer.write(replace(REPEAT, repeat=1))
+        assert read_results(writer.path).partial == CUT_SHORT
+    results = read_results(writer.path)
+    assert [line.repeat for line in results.repeats] == [0, 1]
+    assert (results.partial, results.scenario.started) == (None, SCENARIO.started)
+
+
+@pytest.mark.parametrize("change", [{"versions": {"headrace": "2"}}, {"workload": {"rate": "2K"}}, {"name": "other"}])
+def test_results_of_something_else_are_not_gone_on_with(tmp_path: Path, change: dict[str, Any]) -> None:
+    with ResultsWriter.into(tmp_path / "run", SCENARIO):
+        pass
+    with pytest.raises(LabError, match=f"results of another {next(iter(change))}"):
+        ResultsWriter.into(tmp_path / "run", replace(SCENARIO, **change))
 
 
 def test_lines_and_fields_of_later_versions_do_no_harm(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Workload files: what they mean, and one line for whatever is wrong with them."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ from headrace.errors import ConfigError
 from headrace.lab.documents import parse_assignment
 from headrace.lab.engines import Terms
 from headrace.lab.gate import Thresholds
-from headrace.lab.workload import KEYS, Load, parse_workload, read_workload
+from headrace.lab.load import NOBODY, Load, Share
+from headrace.lab.programs import PROGRAMS, Job, Outcome, Program
+from headrace.lab.workload import KEYS, parse_workload, read_workload
 
 
 def workload(**given: Any) -> Any:
@@ -52,6 +55,14 @@ def test_what_a_sender_is_told() -> None:
         1000,
     )
     assert (scenario.topic, scenario.seed, scenario.stagger_s, made.warm_up_s) == ("t", 7, 1.0, 0)
+
+
+def test_where_senders_are() -> None:
+    assert (load().places, load().has_remote) == (["local"], False)
+    mixed = load(sender="local+remote", processes=2)
+    assert (mixed.places, mixed.has_remote) == (["local", "remote"], True)
+    with pytest.raises(ConfigError, match=r"are 2 places, for processes: 1"):
+        load(sender="local+remote")
 
 
 def test_a_sweep_is_every_combination() -> None:
@@ -125,8 +136,9 @@ def test_what_is_wrong_is_told_in_one_line(given: dict[str, Any], why: str) -> N
 
 
 def test_every_key_is_one_of_the_load_or_of_the_whole() -> None:
-    whole = {"name", "repeats", "interleave", "gate", "sweep"}
-    assert set(KEYS) - whole == set(Load.__dataclass_fields__)
+    whole = {"name", "repeats", "interleave", "gate", "sweep", "cases", "cold", "attempts"}
+    of_a_cell = {"title", "require"}
+    assert set(KEYS) - whole - of_a_cell == set(Load.__dataclass_fields__)
 
 
 def test_a_file_and_what_is_set_beside_it(tmp_path: Path) -> None:
@@ -164,3 +176,94 @@ def test_no_file_is_told(tmp_path: Path) -> None:
 def test_an_assignment_that_is_none(words: str) -> None:
     with pytest.raises(ConfigError):
         parse_assignment(words)
+
+
+# --- Cases, titles and requirements ------------------------------------------------------------------------------
+
+
+def test_cases_are_cells_that_are_no_grid() -> None:
+    found = workload(cases={"few": {"messages": 5}, "many": {"messages": 500, "processes": 2}}, sweep={"acks": [0, 1]})
+    assert [cell.values for cell in found.cells] == [
+        {"case": "few", "acks": 0},
+        {"case": "few", "acks": 1},
+        {"case": "many", "acks": 0},
+        {"case": "many", "acks": 1},
+    ]
+    assert [(cell.load.messages, cell.load.processes, cell.load.acks) for cell in found.cells[1:3]] == [
+        (5, 1, "1"),
+        (500, 2, "0"),
+    ]
+    assert found.row_name(found.cells[3]) == "named/many/1"
+
+
+def test_a_title_has_the_values_of_keys_in_it() -> None:
+    found = workload(title="{rate} with acks={acks}", sweep={"acks": [0, "all"]})
+    assert [cell.title for cell in found.cells] == ["1K with acks=0", "1K with acks=all"]
+    assert [cell.title for cell in workload(sweep={"acks": [0]}).cells] == ["named/0"]
+
+
+def test_a_case_has_its_own_requirements_beside_those_of_all() -> None:
+    all_of_them = {"rate_per_s": "at least 2 x kafka", "start_s": "at most 1"}
+    found = workload(cases={"a": {}, "b": {"require": {"rate_per_s": "at least 5"}}}, require=all_of_them)
+    asked = [[(each.metric, each.bound_text) for each in cell.require] for cell in found.cells]
+    assert asked == [
+        [("rate_per_s", ">= 2 x kafka"), ("start_s", "<= 1")],
+        [("rate_per_s", ">= 5"), ("start_s", "<= 1")],
+    ]
+
+
+def test_a_rate_may_be_a_share_of_another_rows() -> None:
+    assert load(rate="12.5% of bulk/one").rate == Share(12.5, "bulk/one")
+
+
+# --- Programs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(job: Job) -> Outcome:
+        raise AssertionError
+
+    monkeypatch.setitem(PROGRAMS, "sender", Program(send=nothing))
+    monkeypatch.setitem(PROGRAMS, "both", Program(send=nothing, consuming=nullcontext, exchange=nothing))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_program_is_an_engine() -> None:
+    made = load(engine="sender", rate="max", messages=5, size=100)
+    assert made.is_by_program
+    assert not made.is_exchange
+    assert load(engine="both", consumer_engine="both", groups=1, rate="1K", duration="5s").is_exchange
+    assert not load(engine="both", consumer_engine="both", groups=2, rate="max", messages=5).is_exchange
+    assert not load(
+        engine="both", consumer_engine="both", groups=1, rate="max", messages=5, consume="after"
+    ).is_exchange
+
+
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"engine": "sender", "rate": "max"}, "messages is missing"),
+        ({"engine": "sender", "messages": 5}, "engine: sender does not send without consuming, or not at a rate"),
+        ({"engine": "sender", "rate": "max", "messages": 5, "size": "1-9"}, "size: '1-9'; what a program sends"),
+        ({"engine": "sender", "rate": "max", "messages": 5, "groups": 1}, "consumer_engine: what sender sends"),
+        (
+            {"engine": "sender", "rate": "max", "messages": 5, "groups": 1, "consumer_engine": "sender"},
+            "consumer_engine: sender does not consume",
+        ),
+        ({"consumer_engine": "both", "groups": 1}, "consumer_engine: both consumes what a program has sent"),
+        ({"cases": {"a": {"repeats": 2}}}, "cases: a: repeats is of all cases"),
+        ({"cases": {"a": 1}}, "cases: .* is not a mapping of names"),
+        ({"require": {"rate_per_s": "fast"}}, "require: rate_per_s: 'fast' is not"),
+        ({"title": "{acks} of it"}, "title: 'acks' is no key that is set"),
+    ],
+)
+def test_what_programs_and_cases_cannot_be_is_told(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        workload(**given)
+
+
+def test_nobody_sends_nothing() -> None:
+    (cell,) = parse_workload({"engine": "none"}, name="idle").cells
+    assert cell.load.engine == NOBODY

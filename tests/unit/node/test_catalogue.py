@@ -100,6 +100,7 @@ class TestDeletion:
         ("operation", "path_end", "nth", "error"),
         [
             (Operation.RENAME, "there-2", 1, errno.EIO),
+            (Operation.RENAME, f"there-{PARTITIONS_PER_TURN + 2}", 1, errno.EIO),
             (Operation.RENAME, "recovery-point-offset-checkpoint.tmp", 1, errno.EIO),
             # The first line is the deletion itself.
             (Operation.APPEND, "headrace.journal", 2, errno.ENOSPC),
@@ -109,7 +110,7 @@ class TestDeletion:
         self, operation: Operation, path_end: str, nth: int, error: int
     ) -> None:
         driven = DrivenNode()
-        assert create(driven, "there", partitions=4) == ErrorCode.NONE
+        assert create(driven, "there") == ErrorCode.NONE
         driven.disk.fail(operation, nth=nth, error=error, path_end=path_end)
         delete(driven, "there")
         assert create(driven, "there") == ErrorCode.TOPIC_ALREADY_EXISTS

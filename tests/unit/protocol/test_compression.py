@@ -16,7 +16,7 @@ TEXTS = {
     "empty": b"",
     "one byte": b"x",
     "text": b"the quick brown fox " * 50,
-    "longer than a block": bytes(range(256)) * 1_000,
+    "longer than a block": bytes(range(256)) * 2_000,
     "noise": CHANCE.randbytes(300_000),
 }
 COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -161,6 +161,12 @@ def test_our_lz4_has_independent_blocks_since_java_refuses_others() -> None:
     assert compressed[:4].hex() == "04224d18"
     version, independent = compressed[4] >> 6, compressed[4] >> 5 & 1
     assert (version, independent) == (1, 1)
+
+
+@pytest.mark.parametrize(("size", "block_bytes"), [(0, 1 << 16), (1 << 16, 1 << 16), ((1 << 16) + 1, 1 << 18)])
+def test_a_reader_of_lz4_makes_no_more_room_than_it_needs(size: int, block_bytes: int) -> None:
+    frame = compress(Codec.LZ4, bytes(size))
+    assert 1 << (8 + 2 * (frame[5] >> 4)) == block_bytes
 
 
 def test_lz4_with_linked_blocks_is_read() -> None:

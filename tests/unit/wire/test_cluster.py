@@ -1,8 +1,9 @@
 """A cluster as clients see it, against brokers that lead, move and disappear as told."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ class FakeCluster:
     """Brokers that answer from one state, which a test changes between questions."""
 
     def __init__(self, brokers: int = 2) -> None:
-        self.brokers = [ScriptedBroker(self._serve(node_id)) for node_id in range(brokers)]
+        self.brokers = [ScriptedBroker(partial(self.serve, node_id)) for node_id in range(brokers)]
         self.leaders: dict[str, list[tuple[int, int]]] = {"t": [(0, 5), (brokers - 1, 5)]}  # Node and epoch.
         self.topic_errors: dict[str, list[int]] = {}  # Answered in turn, before the topic itself.
         self.offset_errors: dict[int, list[int]] = {}  # By partition, likewise.
@@ -48,22 +49,19 @@ class FakeCluster:
     def settings(self, **changes: Any) -> ClientSettings:
         return self.brokers[0].settings(**{"api_timeout_s": TIMEOUT_S, **changes})
 
-    def _serve(self, node_id: int) -> Callable[[Peer], None]:
-        def script(peer: Peer) -> None:
+    def serve(self, node_id: int, peer: Peer) -> None:
+        if node_id in self.down:
+            return
+        peer.greet()
+        while True:
+            request = peer.read()
+            self.asked.append((node_id, request.api.name))
+            if request.api.name in self.silent:
+                peer.wait_closed()
+                return
             if node_id in self.down:
                 return
-            peer.greet()
-            while True:
-                request = peer.read()
-                self.asked.append((node_id, request.api.name))
-                if request.api.name in self.silent:
-                    peer.wait_closed()
-                    return
-                if node_id in self.down:
-                    return
-                peer.answer(request, getattr(self, f"_{request.api.name}")(request, node_id))
-
-        return script
+            peer.answer(request, getattr(self, f"_{request.api.name}")(request, node_id))
 
     def _Metadata(self, request: Request, node_id: int) -> Mapping[str, Any]:  # noqa: N802
         assert request.body["allow_auto_topic_creation"] is False
@@ -251,6 +249,20 @@ def test_no_bootstrap_address_that_answers_is_an_error_soon(fake: FakeCluster) -
         pytest.raises(Unreachable, match=f"cannot reach {dead}: connection refused"),
     ):
         cluster.topic("t")
+
+
+def test_an_address_that_answered_somebody_before_is_waited_for(fake: FakeCluster) -> None:
+    refusals = iter(range(6))
+
+    def script(peer: Peer) -> None:
+        if next(refusals, None) is None:
+            fake.serve(0, peer)
+
+    with ScriptedBroker(script) as broker:
+        told = fake.settings(bootstrap=(broker.address,), bootstrap_answered=True, retry_backoff_s_max=0.01)
+        with Cluster(told) as cluster:
+            assert cluster.partitions("t") == range(2)
+    assert next(refusals, None) is None
 
 
 def test_another_broker_is_asked_where_one_went_down(cluster: Cluster, fake: FakeCluster) -> None:

@@ -81,9 +81,7 @@ def run(words: Words) -> None:
             plan = replace(plan, topics=_matching(cluster, pattern))
         else:
             cluster.cluster_metadata(client)
-        around = consumer.Surroundings(
-            print_line=print_line, complain=note, check=stop.check, date_text=date_text
-        )
+        around = consumer.Surroundings(print_line=print_line, complain=note, check=stop.check, date_text=date_text)
         consumer.run(client, plan, around)
         if statistics is not None:
             for line in metric_lines(consumer_metrics(statistics.wait(client.poll))):

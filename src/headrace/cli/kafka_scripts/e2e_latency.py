@@ -64,9 +64,7 @@ def run(words: Words) -> None:
             _create(reader, plan.topic)
         _stand_at_the_end(reader, consumer, plan.topic)
         producer = sender.producer({})
-        latency.run(
-            producer, consumer, plan, latency.Surroundings(print_line=print_line, check=stop.check)
-        )
+        latency.run(producer, consumer, plan, latency.Surroundings(print_line=print_line, check=stop.check))
 
 
 def _create(cluster: Connection, topic: str) -> None:

@@ -80,8 +80,10 @@ def cpu_s(root: int) -> float:
     return sum(process.cpu_s for process in tree(root))
 
 
-def age_s(pid: int) -> float:
-    """Seconds since the process was made, to a clock tick (10 ms)."""
+def age_s(pid: int) -> float | None:
+    """Seconds since the process was made, to a clock tick (10 ms); None where the system does not tell."""
+    if not Path("/proc/self/stat").exists():
+        return None
     process = _read_stat(pid)
     if process is None:
         raise LabError(f"process {pid} is gone")

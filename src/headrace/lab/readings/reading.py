@@ -198,8 +198,7 @@ def _disk(before: Disk, after: Disk, seconds: float) -> dict[str, float]:
 
 def _interface(before: Interface, after: Interface, seconds: float) -> dict[str, float]:
     return {
-        f"{name}_per_s": (new - old) / seconds
-        for name, old, new in zip(Interface._fields, before, after, strict=True)
+        f"{name}_per_s": (new - old) / seconds for name, old, new in zip(Interface._fields, before, after, strict=True)
     }
 
 

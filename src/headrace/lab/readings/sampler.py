@@ -19,8 +19,10 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from headrace.lab.bottleneck import Finding, find_bottleneck
+from headrace.lab.consuming_bottleneck import find_consuming_bottleneck
 from headrace.lab.errors import LabError
 from headrace.lab.readings import machine, process_tree
+from headrace.lab.readings.consuming_summary import Consuming, consuming_summary
 from headrace.lab.readings.glances import Glance, Queues, thread_states
 from headrace.lab.readings.lines import Lines
 from headrace.lab.readings.machine import Machine
@@ -28,7 +30,7 @@ from headrace.lab.readings.metrics_page import fetch, parse_page
 from headrace.lab.readings.node_counts import NodeCounts
 from headrace.lab.readings.reading import ProcessCounts, Reading, Snapshot, read_between
 from headrace.lab.readings.request_spreads import fetch_spreads, since, spreads_json
-from headrace.lab.readings.summary import summarise
+from headrace.lab.readings.summary import links_of, summarise, within
 from headrace.lab.sent import Sent, write_line
 
 INTERVAL_S: Final = 1.0
@@ -38,6 +40,7 @@ _GLANCE_S: Final = (0.02, 0.06)
 _QUEUES_EVERY: Final = 6  # Of so many glances one looks at sockets, too: it takes milliseconds, the rest of it a tenth.
 CLIENT: Final = "client"
 BROKER: Final = "broker"
+CONSUMER: Final = "consumer"
 
 
 def can_read() -> bool:
@@ -92,6 +95,7 @@ class Sampler:
         self._writing = threading.Lock()
         self._lines = Lines()
         self._roles: dict[str, list[int]] = {}
+        self._added: dict[str, list[int]] = {}
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._inodes: dict[str, set[int]] = {CLIENT: set(), BROKER: set()}
@@ -119,6 +123,10 @@ class Sampler:
             scraper.start()
         self._thread = threading.Thread(target=self._run, daemon=True, name="sampler")
         self._thread.start()
+
+    def watch(self, role: str, pids: Sequence[int]) -> None:
+        """Further processes, from now on: what they did before is in no reading."""
+        self._added = {**self._added, role: list(pids)}
 
     def stop(self) -> None:
         for scraper in self._scrapers:
@@ -148,15 +156,29 @@ class Sampler:
                 write_line(self._into, line)
 
     def conclude(self, sent: Sent) -> Finding:
-        """What held up the run that was read; the last line."""
+        """What held up the run that was read, as a line."""
         found = find_bottleneck(summarise(sent, self.readings))
         self._write({"type": "bottleneck", **found.to_json()})
+        return found
+
+    def conclude_consuming(self, consuming: Consuming, *, begin_utc_ns: int, end_utc_ns: int) -> Finding | None:
+        """What held up those who consumed in between, as a line; None where nothing was read of that time."""
+        chosen = within(self.readings, begin_utc_ns, end_utc_ns)
+        if not chosen:
+            return None
+        summary = consuming_summary(consuming, chosen, links_bits_per_s=links_of(chosen))
+        found = find_consuming_bottleneck(summary)
+        self._write({"type": "consuming", **found.to_json()})
         return found
 
     def _run(self) -> None:
         before = self._snapshot()
         due_s = time.monotonic()
         while not self._stopped.is_set():
+            if self._added:
+                added, self._added = self._added, {}
+                self._roles = {**self._roles, **added}
+                before = self._snapshot()
             due_s = max(due_s + self._interval_s, time.monotonic())
             glances = self._glance_until(due_s)
             after = self._snapshot()

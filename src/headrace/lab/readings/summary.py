@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from headrace.lab.bottleneck import Side, Summary
+from headrace.lab.bottleneck import Summary
 from headrace.lab.readings.machine import link_bits_per_s
 from headrace.lab.readings.node_counts import IN_BROKER, RequestClass
 from headrace.lab.readings.reading import Reading
 from headrace.lab.sent import Flow, Sent
+from headrace.lab.sides import Cores, Side
 
 _PRODUCE = RequestClass("Produce", "client")
 _LOOPBACK = "lo"
@@ -21,12 +22,18 @@ _COMPILERS = ("C1 Compiler", "C2 Compiler")
 
 def summarise(sent: Sent, readings: Sequence[Reading]) -> Summary:
     end_utc_ns = sent.start_utc_ns + round(sent.outcome.elapsed_s * 1e9)
-    # One that began before the start, or ends after the end, tells of something else as well.
-    chosen = [
-        one for one in readings if sent.start_utc_ns <= one.utc_ns - one.seconds * 1e9 and one.utc_ns <= end_utc_ns
-    ] or readings
-    links = {name: speed for one in chosen[-1:] for name in one.machine.interfaces if (speed := link_bits_per_s(name))}
-    return summary_of(sent, chosen, links_bits_per_s=links)
+    chosen = within(readings, sent.start_utc_ns, end_utc_ns) or readings
+    return summary_of(sent, chosen, links_bits_per_s=links_of(chosen))
+
+
+def within(readings: Sequence[Reading], begin_utc_ns: int, end_utc_ns: int) -> list[Reading]:
+    """One that began before, or ends afterwards, tells of something else as well."""
+    return [one for one in readings if begin_utc_ns <= one.utc_ns - one.seconds * 1e9 and one.utc_ns <= end_utc_ns]
+
+
+def links_of(readings: Sequence[Reading]) -> dict[str, int]:
+    """In bits a second, those whose drivers say."""
+    return {name: speed for one in readings[-1:] for name in one.machine.interfaces if (speed := link_bits_per_s(name))}
 
 
 def summary_of(sent: Sent, readings: Sequence[Reading], *, links_bits_per_s: Mapping[str, int]) -> Summary:
@@ -35,9 +42,8 @@ def summary_of(sent: Sent, readings: Sequence[Reading], *, links_bits_per_s: Map
     unsent_s, unanswered_s = behind_s(sent.flow)
     answers = sent.total.latency_sent
     is_answered = sent.total.acknowledged > 0
-    link, link_share = _busiest_link(readings, links_bits_per_s)
+    link, link_share = busiest_link(readings, links_bits_per_s)
     disk, disk_busy = _busiest_disk(readings)
-    broker = side_of(readings, "broker") or _remote_side(readings)
     return Summary(
         seconds=seconds,
         is_unpaced=sent.scenario.schedule == "unpaced",
@@ -49,7 +55,7 @@ def summary_of(sent: Sent, readings: Sequence[Reading], *, links_bits_per_s: Map
         making_share=min(1.0, outcome.making_s / senders_s),
         throttled_share=min(1.0, outcome.throttled_s / senders_s),
         client=side_of(readings, "client"),
-        broker=broker,
+        broker=broker_side(readings),
         underway_share=_mean(readings, [one.seen.underway_share for one in readings]) or 0.0,
         unread_share=_mean(readings, [one.seen.unread_share for one in readings]) or 0.0,
         answer_ms=answers.sum_ns / answers.count / 1e6 if is_answered and answers.count else None,
@@ -59,9 +65,7 @@ def summary_of(sent: Sent, readings: Sequence[Reading], *, links_bits_per_s: Map
         link_share=link_share,
         disk=disk,
         disk_busy_share=disk_busy,
-        machine_busy_share=_mean(readings, [one.machine.busy_share for one in readings]),
-        others_share=_mean(readings, [_others_share(one) for one in readings]),
-        steal_share=_mean(readings, [one.machine.steal_share for one in readings]),
+        cores=cores_of(readings),
     )
 
 
@@ -113,6 +117,10 @@ def side_of(readings: Sequence[Reading], role: str) -> Side | None:
     )
 
 
+def broker_side(readings: Sequence[Reading]) -> Side | None:
+    return side_of(readings, "broker") or _remote_side(readings)
+
+
 def _remote_side(readings: Sequence[Reading]) -> Side | None:
     """By what a node says of its own CPU time, where its process is not here to be looked at."""
     found: dict[str, list[float]] = defaultdict(list)
@@ -145,12 +153,22 @@ def _sync_share(readings: Iterable[Reading]) -> float | None:
     return max((flushed[url] / seconds[url] for url in seconds), default=None)
 
 
+def cores_of(readings: Sequence[Reading]) -> Cores | None:
+    if not readings:
+        return None
+    return Cores(
+        busy=_mean(readings, [one.machine.busy_share for one in readings]) or 0.0,
+        others=_mean(readings, [_others_share(one) for one in readings]) or 0.0,
+        stolen=_mean(readings, [one.machine.steal_share for one in readings]) or 0.0,
+    )
+
+
 def _others_share(reading: Reading) -> float:
     ours = sum(process.cpu_share for process in reading.processes) / reading.machine.cores
     return max(0.0, reading.machine.busy_share - ours)
 
 
-def _busiest_link(readings: Sequence[Reading], links_bits_per_s: Mapping[str, int]) -> tuple[str, float | None]:
+def busiest_link(readings: Sequence[Reading], links_bits_per_s: Mapping[str, int]) -> tuple[str, float | None]:
     found: dict[str, float] = {}
     for name, bits_per_s in links_bits_per_s.items():
         ways = [

@@ -88,6 +88,8 @@ def published_charts(preset: str, subjects: Sequence[Subject]) -> Iterator[Chart
                     drawn.add(number)
                     bars.append(_published_bar(each))
         bars += [_published_bar(each) for n, each in enumerate(here) if n not in drawn and not each.is_level]
+        if not bars:
+            continue  # Levels alone, of what was not measured here: the list of sources has them.
         yield BarChart(
             key=f"published-{metric}",
             title=f"{metric_title(metric)}, measured here and published",

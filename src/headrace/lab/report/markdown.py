@@ -83,9 +83,19 @@ def _metrics(subjects: Sequence[Subject]) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for subject in subjects:
         for why, metrics in by_reason(subject.doubts, subject.metrics()).items():
-            reasons.setdefault(why, []).append(f"{', '.join(metrics)} ({subject.name})")
-    for why, about in reasons.items():
-        yield from ("", f"† {NOT_MEASURABLE}: {_text('; '.join(about))}: {_text(why)}.")
+            reasons.setdefault(why, []).append(f"{_joined(metrics)} ({subject.name})")
+    if reasons:
+        yield from ("", f"† {NOT_MEASURABLE}:", "")
+        yield from (f"- {_text('; '.join(about))}: {_text(why)}" for why, about in reasons.items())
+
+
+def _joined(metrics: Sequence[str]) -> str:
+    """What several have in common, once: "planned to answered, p50, p95, p99"."""
+    stems = [metric.rpartition(", ")[0] for metric in metrics]
+    return ", ".join(
+        metric.removeprefix(f"{stem}, ") if stem and stem == before else metric
+        for metric, stem, before in zip(metrics, stems, ["", *stems], strict=False)
+    )
 
 
 def _value(subject: Subject, metric: str) -> str:
@@ -99,10 +109,12 @@ def _value(subject: Subject, metric: str) -> str:
 def _bottlenecks(subjects: Sequence[Subject]) -> Iterator[str]:
     rows = []
     for subject in subjects:
-        found = [line.bottleneck for line in subject.repeats if line.bottleneck is not None]
-        if found:
-            verdicts = dict.fromkeys(each.verdict for each in found)
-            rows.append((subject.name, ", ".join(verdicts), "; ".join(found[0].evidence)))
+        of_sending = [line.bottleneck for line in subject.repeats]
+        of_consuming = [line.consumer_bottleneck for line in subject.repeats]
+        for what, told in (("", of_sending), (" (consuming)", of_consuming)):
+            if found := [each for each in told if each is not None]:
+                verdicts = dict.fromkeys(each.verdict for each in found)
+                rows.append((f"{subject.name}{what}", ", ".join(verdicts), "; ".join(found[0].evidence)))
     if rows:
         yield from ("", "## Bottlenecks", "")
         yield from _table(("", "verdict", "evidence, of the first repeat"), rows)

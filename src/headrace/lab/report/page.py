@@ -22,7 +22,7 @@ from headrace.lab.report.scales import figures
 from headrace.lab.report.sections import SECTIONS
 from headrace.lab.report.subjects import Subject, run_names, subjects_of, target_name, unit_text
 from headrace.lab.report.svg import figure
-from headrace.lab.results import NOT_MEASURABLE, PASSED, Results, Steady, cell_text
+from headrace.lab.results import NOT_MEASURABLE, PASSED, Bottleneck, Results, Steady, cell_text
 
 _TILES: Final = (
     "max_rate_per_s",
@@ -248,14 +248,16 @@ def _ratio_cell(row: Row) -> str:
 
 
 def _verdicts(subjects: Sequence[Subject]) -> str:
-    head = [markup.head_cell(text) for text in ("cell", "repeat", "bottleneck", "steady", "quality gate")]
+    has_consumers = any(line.consumer_bottleneck for subject in subjects for line in subject.repeats)
+    consuming = ("bottleneck of consuming",) if has_consumers else ()
+    titles = ("cell", "repeat", "bottleneck", *consuming, "steady", "quality gate")
+    head = [markup.head_cell(text) for text in titles]
     rows = [
         [
             markup.row_head(subject.name),
             markup.cell(f"{line.repeat + 1}" + (f", partial: {line.partial}" if line.partial else "")),
-            _bottleneck_cell(line.bottleneck.verdict, line.bottleneck.evidence)
-            if line.bottleneck is not None
-            else markup.cell("none told"),
+            _bottleneck_cell(line.bottleneck),
+            *(_bottleneck_cell(line.consumer_bottleneck) for _ in consuming),
             markup.cell(_steady_text(line.steady)),
             markup.cell(_gate_text(line.gate)),
         ]
@@ -283,10 +285,12 @@ def _gate_text(gate: Mapping[str, str]) -> str:
     return f"{NOT_MEASURABLE}: " + "; ".join(f"{', '.join(metrics)}: {why}" for why, metrics in reasons.items())
 
 
-def _bottleneck_cell(verdict: str, evidence: Sequence[str]) -> str:
-    items = "".join(f"<li>{escape(each)}</li>" for each in evidence)
+def _bottleneck_cell(found: Bottleneck | None) -> str:
+    if found is None:
+        return markup.cell("none told")
+    items = "".join(f"<li>{escape(each)}</li>" for each in found.evidence)
     listed = f'<ul class="evidence">{items}</ul>' if items else ""
-    return f"<td data-bottleneck><b>{escape(verdict)}</b>{listed}</td>"
+    return f"<td data-bottleneck><b>{escape(found.verdict)}</b>{listed}</td>"
 
 
 def _findings(runs: Sequence[Results], subjects: Sequence[Subject]) -> str:

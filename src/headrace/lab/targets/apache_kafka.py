@@ -41,6 +41,7 @@ BROKER_JVM_OPTIONS = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
+    "-XX:MaxInlineLevel=15",
 )
 # A short-lived tool never earns back the second compiler, nor threads for a parallel collector.
 TOOL_JVM_OPTIONS = ("-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")

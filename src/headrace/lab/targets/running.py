@@ -17,7 +17,8 @@ from headrace.lab.crew import Crew
 from headrace.lab.errors import LabError
 from headrace.lab.null_sink import NullSink
 from headrace.lab.readings.sockets import listeners
-from headrace.lab.remote import link
+from headrace.lab.remote import check_elsewhere, link
+from headrace.lab.targets.answering import seconds_to_answer
 from headrace.lab.targets.apache_cluster import ApacheCluster
 from headrace.lab.targets.apache_kafka import BROKER_JVM_OPTIONS, KAFKA_VERSION, java_command
 from headrace.lab.targets.leash import leashed_directory
@@ -44,11 +45,16 @@ class Target:
     members: Sequence[Member]
     versions: Mapping[str, str] = field(default_factory=dict)
     metrics: Sequence[str] = ()  # URLs where brokers tell what they count, for Prometheus.
-    senders: Crew | None = None  # Who sends to it; None for processes on this machine.
+    far: Crew | None = None  # Who is at the far end of a link to it, where there is one.
+    start_s: float | None = None  # Of the only broker, from exec to its first answer; None where that is not known.
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def bootstrap(self) -> str:
+        return self.settings[_BOOTSTRAP]
 
     @property
     def keeps_messages(self) -> bool:
@@ -57,6 +63,12 @@ class Target:
     @property
     def pids(self) -> list[int]:
         return [pid for member in self.members if (pid := member.pid) is not None]
+
+    @property
+    def pid(self) -> int:
+        """Of the only broker."""
+        (pid,) = self.pids
+        return pid
 
     def member(self, word: str | None) -> Member:
         """By name or id; None for the only one."""
@@ -69,6 +81,11 @@ class Target:
         if found is None:
             raise LabError(f"there is no broker {word!r}; there are {names}")
         return found
+
+    def restart(self, *, answer_from: str) -> float | None:
+        """A clean stop of the only broker and a start on the same data; how long it took to give records of a topic."""
+        self.member(None).restart()
+        return seconds_to_answer(self.bootstrap, self.pid, topic=answer_from)
 
     def trouble(self) -> str | None:
         """Why there is no use in going on: a broker died that nobody killed, or none is left."""
@@ -86,20 +103,30 @@ class Place(NamedTuple):
     partitions: int
     is_cuttable: bool
     host: str
+    asks_brokers: bool
 
 
 @contextmanager
 def running(
-    spec: TargetSpec, *, partitions: int = 1, is_cuttable: bool = False, is_remote: bool = False
+    spec: TargetSpec,
+    *,
+    partitions: int = 1,
+    is_cuttable: bool = False,
+    is_remote: bool = False,
+    asks_brokers: bool = True,
 ) -> Iterator[Target]:
     """`partitions` is for a null sink, in which every topic has as many. `is_cuttable` puts proxies before brokers.
 
-    `is_remote` is for senders on another host: what is started here is at the near end of a link, and they at the far.
+    `is_remote` is for senders on another host: what is started here is at the near end of a link, which those on this
+    host reach as they reach any address of their own, and others are at the far end. A cluster that is there has to be
+    on another host then: NotMeasurableHere where it is not. Without `asks_brokers` it has no members.
     """
     opened = {"node": _node, "kafka": _kafka, "cluster": _cluster, "null": _null}[spec.kind]
+    if is_remote and spec.bootstrap is not None:
+        check_elsewhere(spec.bootstrap)
     with ExitStack() as stack:
         far = stack.enter_context(link()) if is_remote and spec.bootstrap is None else None
-        place = Place(partitions, is_cuttable, _LOOPBACK if far is None else far.near_address)
+        place = Place(partitions, is_cuttable, _LOOPBACK if far is None else far.near_address, asks_brokers)
         try:
             target = opened(spec, stack, place)
         except ToolMissing as error:
@@ -108,7 +135,7 @@ def running(
             lines = [line for line in str(error).splitlines() if line.strip()]
             said = " | ".join(lines[:1] + lines[1:][-_LAST_LINES:])
             raise LabError(f"target {spec.name} did not start: {said}") from error
-        yield target if far is None else replace(target, senders=far.crew)
+        yield target if far is None else replace(target, far=far.crew)
 
 
 def _node(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
@@ -124,6 +151,7 @@ def _node(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
             advertise=None if proxy is None else proxy.address,
         )
     )
+    start_s = seconds_to_answer(node.bootstrap, node.pid)
     address = node.bootstrap if proxy is None else proxy.address
     (node_id,) = _broker_ids(address)
     return Target(
@@ -132,6 +160,7 @@ def _node(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
         members=[Member(node_id, name="node", process=node, proxy=proxy)],
         versions={"headrace (node)": __version__},
         metrics=[f"http://{properties['http.listen']}/metrics"],
+        start_s=start_s,
     )
 
 
@@ -149,6 +178,8 @@ def _kafka(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
         host=place.host,
     )
     stack.enter_context(cluster)
+    (first, *others) = cluster.nodes
+    start_s = None if others else seconds_to_answer(first.bootstrap, first.pid)
     proxies: list[Proxy | None] = [*cluster.proxies] or [None] * spec.brokers
     return Target(
         spec=spec,
@@ -158,6 +189,7 @@ def _kafka(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
             for number, (node, proxy) in enumerate(zip(cluster.nodes, proxies, strict=True), 1)
         ],
         versions={"Apache Kafka": KAFKA_VERSION},
+        start_s=start_s,
     )
 
 
@@ -166,19 +198,19 @@ def _cluster(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
     if place.is_cuttable:
         raise LabError(f"target {spec.name} was not started here, so its brokers cannot be cut off")
     settings = {**spec.client, _BOOTSTRAP: spec.bootstrap}
+    return Target(spec=spec, settings=settings, members=_brokers(spec, settings) if place.asks_brokers else [])
+
+
+def _brokers(spec: TargetSpec, settings: Mapping[str, str]) -> list[Member]:
     try:
         with Cluster(client_settings(config=settings)) as cluster:
-            brokers = dict(cluster.refresh().brokers)
+            found = dict(cluster.refresh().brokers)
     except HeadraceError as error:
         raise LabError(f"target {spec.name} is not there: {error}") from error
-    return Target(
-        spec=spec,
-        settings=settings,
-        members=[
-            Member(node_id, pid=next(iter(listeners(address.host, address.port)), None))
-            for node_id, address in sorted(brokers.items())
-        ],
-    )
+    return [
+        Member(node_id, pid=next(iter(listeners(address.host, address.port)), None))
+        for node_id, address in sorted(found.items())
+    ]
 
 
 def _null(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:

@@ -66,6 +66,11 @@ class TargetSpec:
     limit: float | None = None  # Messages a second that a null sink takes.
     given: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
+    @property
+    def has_own_brokers(self) -> bool:
+        """Started for it on this machine, on whose disk they keep what they are sent."""
+        return self.kind in ("node", "kafka")
+
     def with_changes(self, changes: Mapping[str, Any]) -> Self:
         """With keys that a sweep sets."""
         if not changes:

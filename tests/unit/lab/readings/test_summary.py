@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.lab.bottleneck import Side
 from headrace.lab.readings.glances import Glance, Queues
 from headrace.lab.readings.machine import Disk, Interface, Machine, MachineCpu
 from headrace.lab.readings.metrics_page import parse_page
@@ -17,6 +16,7 @@ from headrace.lab.readings.summary import behind_s, side_of, summarise, summary_
 from headrace.lab.scenario import Scenario
 from headrace.lab.senders import Outcome
 from headrace.lab.sent import Flow, Sent
+from headrace.lab.sides import Cores, Side
 from headrace.lab.timeline import Second
 
 START_UTC_NS = 1_700_000_000_000_000_000
@@ -110,7 +110,7 @@ def test_a_run_in_few_numbers() -> None:
     assert (found.link, found.link_share) == ("eth0", pytest.approx(0.1))
     assert (found.disk, found.disk_busy_share) == ("vda", pytest.approx(0.25))
     assert (found.underway_share, found.unread_share) == pytest.approx((0.75, 0.25))
-    assert (found.machine_busy_share, found.others_share) == pytest.approx((0.25, 0.15))
+    assert found.cores == Cores(busy=pytest.approx(0.25), others=pytest.approx(0.15), stolen=0.0)
     assert found.client == Side(thread="rdk:broker1", ran=pytest.approx(0.8), waited=pytest.approx(0.1))
     assert found.broker == Side(thread="loop", ran=pytest.approx(0.05), on_disk=pytest.approx(0.5))
 

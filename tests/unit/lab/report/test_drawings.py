@@ -66,7 +66,7 @@ def test_whatever_else_was_read_is_drawn_by_unit(tmp_path: Path) -> None:
 
 def test_what_is_published_is_beside_its_own_cell(tmp_path: Path) -> None:
     repeats = [
-        repeat({"rate_per_s": 1.0}, cell={"acks": acks, "batch_size": size})
+        repeat({"rate_per_s": 1.0, "mb_per_s": 1.0}, cell={"acks": acks, "batch_size": size})
         for acks in (0, "1")
         for size in ("16KiB", "64KiB")
     ]
@@ -85,6 +85,7 @@ def test_what_is_published_is_beside_its_own_cell(tmp_path: Path) -> None:
     ]
     assert [level.value for level in rates.levels] == [420e3]
     assert [level.value for level in charts["published-mb_per_s"].levels] == [80]  # type: ignore[union-attr]
+    assert "published-load" not in charts  # It was not measured here, and levels alone are no chart.
 
 
 def test_several_are_drawn_together_and_not_too_many(tmp_path: Path) -> None:

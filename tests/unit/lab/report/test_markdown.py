@@ -14,16 +14,18 @@ def short(directory: Path, *lines: Line, name: str = "steady", partial: str | No
 
 
 def test_numbers_doubts_and_bottlenecks(tmp_path: Path) -> None:
+    latencies = ("send_latency_p50_ms", "send_latency_p99_ms")
     verdict = Bottleneck(verdict="disk", evidence=["a flush was under way | always"])
     lines = [
-        repeat({"rate_per_s": rate, "send_latency_p50_ms": 2.5}, number=number, bottleneck=verdict, gate=gate)
-        for number, (rate, gate) in enumerate([(1000.0, {}), (1002.0, {"send_latency_p50_ms": "late"})])
+        repeat({"rate_per_s": rate} | dict.fromkeys(latencies, 2.5), number=number, bottleneck=verdict, gate=gate)
+        for number, (rate, gate) in enumerate([(1000.0, {}), (1002.0, dict.fromkeys(latencies, "late"))])
     ]
     told = short(tmp_path / "a", *lines)
     assert told[0] == "# steady on node"
     assert told[2].startswith("16 November 2026, 12:00 UTC, headrace 0.1.0: a processor, 2 cores, 8.0 GiB of memory.")
-    assert "| node | 1,001 ± 13 | 2.5 ± 0 † |" in told
-    assert "† not measurable here: sent to answered, p50 (node): in 1 of 2 repeats: late." in told
+    assert "| node | 1,001 ± 13 | 2.5 ± 0 † | 2.5 ± 0 † |" in told
+    assert "- sent to answered, p50, p99 (node): in 1 of 2 repeats: late" in told
+    assert told.count("† not measurable here:") == 1
     assert "| node | disk | a flush was under way \\| always |" in told
     assert "![rates](figures/rates.png)" in told
 

@@ -1,4 +1,4 @@
-"""One hand-written client, for the instant a broker first answers.
+"""How long a broker takes until it answers: one hand-written client, for the instant it first does.
 
 Start-up is timed to an answer that a client can use: Metadata that names a broker, and after a restart a
 Fetch that returns records. No client library: its own start and retry pauses would be measured with the
@@ -10,7 +10,8 @@ import struct
 import time
 from typing import Final
 
-from bench.errors import LoadError
+from headrace.lab.errors import LabError
+from headrace.lab.readings import process_tree
 
 _METADATA: Final = 3
 _FETCH: Final = 1
@@ -18,12 +19,19 @@ _POLL_S: Final = 0.002
 _FETCH_BYTES_MAX: Final = 1 << 16
 
 
+def seconds_to_answer(bootstrap: str, pid: int, *, topic: str | None = None) -> float | None:
+    """From the birth of the process: what Kafka does before it, formatting, is no part of a start. None where the
+    system does not tell that."""
+    wait_answer(bootstrap, topic=topic)
+    return process_tree.age_s(pid)
+
+
 def wait_answer(bootstrap: str, *, topic: str | None = None, timeout_s: float = 60) -> None:
     """Return once Metadata names a broker and, if a topic is given, its partition 0 yields records."""
     deadline_s = time.monotonic() + timeout_s
     while not _answers(bootstrap, topic):
         if time.monotonic() > deadline_s:
-            raise LoadError(f"no usable answer from {bootstrap} in {timeout_s} s")
+            raise LabError(f"no usable answer from {bootstrap} in {timeout_s} s")
         time.sleep(_POLL_S)
 
 

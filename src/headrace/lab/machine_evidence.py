@@ -1,0 +1,143 @@
+"""Questions about the machine: its load against its cores, and the packets that came from elsewhere.
+
+A load is told by the number of cores, for there are machines of eight and of two: one that is above it has work that
+waits.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from headrace.lab.evidence import ALIKE, Answer, Evidence, NotMeasurable, Question, guarded, together, verdict
+from headrace.lab.intervals import Interval
+from headrace.lab.metrics import metric_text
+from headrace.lab.readings.machine_metrics import LOAD
+from headrace.lab.results import Cell, Results, cell_text
+
+Where = tuple[Results, Cell]
+
+_ELSEWHERE: Final = "cluster"  # The kind of target whose machine is not the one that was read.
+
+
+def steady_ones_have_cores_left(evidence: Evidence) -> Answer:
+    steady, _ = _by_steadiness(evidence)
+    if not steady:
+        raise NotMeasurable("no configuration was steady here")
+    return _each(steady, lambda where: _against_cores(evidence, where, is_above=False))
+
+
+def unsteady_ones_are_overloaded(evidence: Evidence) -> Answer:
+    """Those that were not steady have more work than cores, and a higher load than those that were."""
+    steady, unsteady = _by_steadiness(evidence)
+    if not unsteady:
+        raise NotMeasurable("every configuration was steady here")
+    answer = _each(unsteady, lambda where: _against_cores(evidence, where, is_above=True))
+    if not steady:
+        return answer
+    lowest = min(_load(evidence, where).value for where in unsteady)
+    highest = max(_load(evidence, where).value for where in steady)
+    why = f"from {lowest:.1f} on where it was not steady, up to {highest:.1f} where it was"
+    return together([answer, verdict(lowest > highest, why)])
+
+
+def overloaded(**match: Any) -> Question:
+    """Every cell with these values has more work than there are cores."""
+
+    def question(evidence: Evidence) -> Answer:
+        cells = evidence.cells(**match) or [evidence.one(**match)]
+        return _each(cells, lambda where: _against_cores(evidence, where, is_above=True))
+
+    return question
+
+
+def load_is_not_proportional(evidence: Evidence) -> Answer:
+    """To the rate: what a message costs is not the same in all cells."""
+    costs = []
+    for where in evidence.cells() or [evidence.one()]:
+        rate = evidence.interval(where, "rate_per_s").value
+        if rate <= 0:
+            raise NotMeasurable(f"nothing was sent with {cell_text(where[1])}")
+        costs.append(_load(evidence, where).value / rate * 1000)
+    if len(costs) < 2:
+        raise NotMeasurable("of one configuration alone nothing is in proportion")
+    why = f"a load of {min(costs):.4f} to {max(costs):.4f} for every 1,000 messages/s"
+    return verdict(min(costs) < (1 - ALIKE) * max(costs), why)
+
+
+def load_at_most(share: float, **match: Any) -> Question:
+    """Of each host, in every cell with these values, and as a share of its cores.
+
+    The machine that was read has senders and broker both, or senders alone: of the one a low load tells of each, and of
+    the other only a high one tells anything.
+    """
+
+    def answer(evidence: Evidence, where: Where) -> Answer:
+        run, cell = where
+        load, cores = _load(evidence, where), _cores(run)
+        is_low = _is_below(load, share * cores, _load_text(load, cores, cell))
+        is_elsewhere = run.scenario.target.get("kind") == _ELSEWHERE
+        if is_low and is_elsewhere:
+            raise NotMeasurable("only the senders' host was read, and not the brokers'")
+        if not is_low and not is_elsewhere:
+            raise NotMeasurable(f"{_load_text(load, cores, cell)}: that of the broker and its senders together")
+        return verdict(is_low, _load_text(load, cores, cell))
+
+    def question(evidence: Evidence) -> Answer:
+        cells = evidence.cells(**match) or [evidence.one(**match)]
+        return _each(cells, lambda where: answer(evidence, where))
+
+    return question
+
+
+def more(metric: str, *, this: dict[str, Any], than: dict[str, Any]) -> Question:
+    """A metric that may be nothing at all is higher in one cell than in another, and not by chance."""
+
+    def question(evidence: Evidence) -> Answer:
+        one, other = evidence.one(**this), evidence.one(**than)
+        found, base = evidence.interval(one, metric), evidence.interval(other, metric)
+        if not found.is_known or not base.is_known:
+            raise NotMeasurable(f"{metric_text(metric)}: one repeat alone does not tell how sure a difference is")
+        why = (
+            f"{metric_text(metric)}: {found.value:,.0f} with {cell_text(one[1])}, "
+            f"{base.value:,.0f} with {cell_text(other[1])}"
+        )
+        return verdict(found.low > base.high, why)
+
+    return question
+
+
+def _by_steadiness(evidence: Evidence) -> tuple[list[Where], list[Where]]:
+    cells = evidence.cells() or [evidence.one()]
+    told = [(where, evidence.is_steady(where)) for where in cells]
+    return [where for where, is_steady in told if is_steady], [where for where, is_steady in told if not is_steady]
+
+
+def _each(cells: list[Where], ask: Callable[[Where], Answer]) -> Answer:
+    return together([guarded(partial(ask, where)) for where in cells])
+
+
+def _against_cores(evidence: Evidence, where: Where, *, is_above: bool) -> Answer:
+    load, cores = _load(evidence, where), _cores(where[0])
+    why = _load_text(load, cores, where[1])
+    return verdict(_is_below(load, cores, why) != is_above, why)
+
+
+def _load(evidence: Evidence, where: Where) -> Interval:
+    return evidence.interval(where, LOAD)
+
+
+def _cores(run: Results) -> int:
+    cores = run.scenario.host.get("cores")
+    if not cores:
+        raise NotMeasurable("how many cores the machine has is not known")
+    return int(cores)
+
+
+def _is_below(load: Interval, limit: float, why: str) -> bool:
+    if load.is_known and load.contains(limit):
+        raise NotMeasurable(f"{why}: too uncertain to tell")
+    return load.value < limit
+
+
+def _load_text(load: Interval, cores: int, cell: Cell) -> str:
+    return f"a load of {load.value:.1f} on {cores} cores with {cell_text(cell)}"

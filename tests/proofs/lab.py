@@ -1,0 +1,91 @@
+"""The lab put to the test: rates that its senders have to hold, a limit to find, a neighbour to notice.
+
+In a round each rate is sent by either engine to a node in a process of its own on the same machine, a sink that takes
+37,000 messages a second is searched for what it takes, and a rate is measured beside a busy loop. A share of the proof
+sends a tenth of the highest and accounts for every message: only the whole says what a calm machine holds.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.lab.results import RepeatLine
+from headrace.lab.running import run_workload
+from headrace.lab.targets.spec import TargetSpec, find_target, parse_target
+from headrace.lab.workload import parse_workload
+from tests.interop.plants import busy_neighbour
+from tests.proofs.proof import Facts, Slice, merge_facts
+
+RATES_PER_S: Final = (100_000, 250_000, 420_000)
+PROCESSES: Final = {"librdkafka": 2, "columnar": 1}
+HELD_MIN: Final = 0.99
+LIMIT_PER_S: Final = 37_000
+LIMIT_ERROR_MAX: Final = 0.03
+_PASSED: Final = "passed"
+
+
+def run(work: Slice) -> Facts:
+    facts: Facts = {}
+    node, limited = find_target("node"), parse_target({"kind": "null", "limit": LIMIT_PER_S}, name="limited")
+    for unit in work.each():
+        out = work.scratch / str(unit)
+        for found in hold_rates(node, out, is_full=work.is_full):
+            facts = merge_facts(facts, found)
+        if work.is_full:
+            facts = merge_facts(facts, find_limit(limited, out))
+        facts = merge_facts(facts, notice_neighbour(node, out))
+    return facts
+
+
+def hold_rates(node: TargetSpec, out: Path, *, is_full: bool) -> Iterator[Facts]:
+    rates_per_s = RATES_PER_S if is_full else RATES_PER_S[-1:]
+    share, seconds, warm_up = (1, "10s", "2s") if is_full else (0.1, "2s", "1s")
+    passed = 0
+    for full_per_s in rates_per_s:
+        rate_per_s = share * full_per_s
+        held: dict[str, float] = {}
+        for engine, processes in PROCESSES.items():
+            name = f"{full_per_s // 1000}K_{engine}"
+            line = measure(
+                node, out / name, rate=rate_per_s, duration=seconds, warm_up=warm_up, engine=engine, processes=processes
+            )
+            held[engine] = line.metrics["rate_per_s"] / rate_per_s
+            passed += line.gate["rate_per_s"] == _PASSED
+            yield {
+                f"held_percent_{name}_min": round(100 * held[engine], 2),
+                f"lateness_p99_ms_{name}_max": round(line.metrics["lateness_p99_ms"], 1),
+            }
+        assert max(held.values()) >= HELD_MIN or not is_full, f"of {rate_per_s} messages a second there were {held}"
+    assert passed or not is_full, "nothing has passed the gate: is the machine calm?"
+    yield {"gate_judged": len(rates_per_s) * len(PROCESSES), "gate_passed": passed}
+
+
+def find_limit(limited: TargetSpec, out: Path) -> Facts:
+    # Whether the machine is calm is not the question here.
+    any_machine = {"disturbance": 1000}
+    line = measure(limited, out / "limit", rate=30_000, duration="1s", warm_up="1s", gate=any_machine, is_search=True)
+    error = abs(line.metrics["max_rate_per_s"] / LIMIT_PER_S - 1)
+    assert error <= LIMIT_ERROR_MAX, f"{line.metrics['max_rate_per_s']} instead of {LIMIT_PER_S}"
+    return {"limit_missed_percent_max": round(100 * error, 2)}
+
+
+def notice_neighbour(node: TargetSpec, out: Path) -> Facts:
+    with busy_neighbour():
+        line = measure(node, out / "neighbour", rate=2000, duration="3s", warm_up="1s")
+    assert _PASSED not in line.gate.values(), line.gate
+    assert "other processes took" in line.gate["rate_per_s"]
+    return {"neighbours_noticed": 1}
+
+
+def measure(target: TargetSpec, out: Path, *, is_search: bool = False, **settings: Any) -> RepeatLine:
+    """One repeat, in which every message was acknowledged."""
+    workload = parse_workload({"repeats": 1, "payload": "sensor", **settings}, name=out.name)
+    results = run_workload(workload, target, out=out, is_search=is_search)
+    (line,) = results.repeats
+    assert line.partial is None, line.partial
+    if not is_search:
+        planned, acknowledged, failed = (
+            sum(getattr(second, name) for second in results.seconds) for name in ("planned", "acknowledged", "failed")
+        )
+        assert (acknowledged, failed) == (planned, 0), f"of {planned} {acknowledged} were acknowledged, {failed} failed"
+    return line
