@@ -13,10 +13,11 @@ from rich.table import Table
 
 from bench.cells import Judged, markdown_cell, markdown_line, markdown_verdicts, rich_cell, rich_verdicts
 from bench.metrics import Metric
+from headrace.lab.gate import mostly_refused
 from headrace.lab.intervals import Spread, spread_of
 from headrace.lab.race import Race
-from headrace.lab.requirements import Result, judge
-from headrace.lab.results import PASSED, Results
+from headrace.lab.requirements import Requirement, Result, judge
+from headrace.lab.results import Results
 from headrace.lab.workload import Cell, Workload
 
 _COLUMNS: Final = ("messages/s", "MiB/s", "CPU-s/GB", "p50 ms", "p99 ms", "p99.9 ms", "idle MB", "peak MB", "start s")
@@ -134,19 +135,13 @@ class RaceTable:
         return [*lines, *self._doubts(), *self.failures()]
 
     def _doubts(self) -> Iterator[str]:
-        disturbed, late = [], []
+        disturbed = []
         for name, target, results, cell in self._measured():
             lines = [line for line in results.repeats_of(cell) if line.partial is None]
             if lines and (excess := median(line.disturbance or 0.0 for line in lines)) > 1:
                 disturbed.append(f"{name} on {target} {excess:.1f} x")
-            gates = [line.gate.get("end_to_end_p99_ms", PASSED) for line in lines]
-            if sum("late" in gate for gate in gates) > len(gates) / 2:
-                lateness = spread_of([line.metrics["lateness_p99_ms"] for line in lines])
-                late.append(f"{name} on {target} {lateness.median:.2f} ms")
         if disturbed:
             yield f"Disturbed by other processes or the host, in multiples of what is let pass: {', '.join(disturbed)}."
-        if late:
-            yield f"p99 not measurable here, the sender itself being late by: {', '.join(late)}."
 
     def _title(self) -> str:
         def version(target: str) -> str:
@@ -197,12 +192,22 @@ class RaceTable:
                     requirement,
                     self._values(ours, workload, cell, requirement.metric),
                     self._values(requirement.rival, workload, cell, requirement.metric),
+                    refused=self._refusal(requirement, workload, cell),
                 ),
                 titles[requirement.metric],
             )
             for requirement in cell.require
             if requirement.metric in titles
         ]
+
+    def _refusal(self, requirement: Requirement, workload: Workload, cell: Cell) -> str | None:
+        """On which target the gate did not let the figures pass, and why."""
+        for target in (self.race.targets[0].name, requirement.rival):
+            if target in self.results:
+                repeats = self.results[target].repeats_of(_key(workload, cell))
+                if why := mostly_refused(repeats, requirement.metric):
+                    return f"{target}: {why}"
+        return None
 
     def _values(self, target: str | None, workload: Workload, cell: Cell, metric: str) -> list[float]:
         if target is None or target not in self.results:

@@ -112,17 +112,28 @@ def test_disturbances_and_failures_are_named(chosen: Race) -> None:
     assert notes[-1] == "Failed: bulk on node, repeat 3: a message was lost"
 
 
-def test_a_late_sender_is_named() -> None:
-    race = asked_for(parse_arguments(["--rows", "end-to-end/low", "--only", "node"]))
-    metrics = {"end_to_end_p99_ms": 5.0, "lateness_p99_ms": 1.7}
-    late = RepeatLine(
-        cell={"workload": "end-to-end", "case": "low"},
-        repeat=0,
-        metrics=metrics,
-        gate={"end_to_end_p99_ms": "the sender itself was late by 1.7 ms at p99"},
+@pytest.mark.parametrize(("late", "result"), [(2, "not measurable here"), (1, "met")])
+def test_what_the_gate_refuses_mostly_is_not_judged(late: int, result: str) -> None:
+    race = asked_for(parse_arguments(["--rows", "end-to-end/low"]))
+    why = "the sender itself was late by 1.7 ms at p99"
+
+    def low(repeat: int, p99_ms: float, *, is_late: bool) -> RepeatLine:
+        return RepeatLine(
+            cell={"workload": "end-to-end", "case": "low"},
+            repeat=repeat,
+            metrics={"end_to_end_p99_ms": p99_ms, "sending_memory_mb_peak": 47.0},
+            gate={"end_to_end_p99_ms": why} if is_late else {},
+        )
+
+    ours = [low(repeat, 1.0, is_late=False) for repeat in range(3)]
+    theirs = [low(repeat, 5.0, is_late=repeat < late) for repeat in range(3)]
+    table = RaceTable(
+        race=race, results={"node": results(*ours, version={}), "kafka": results(*theirs, version={})}, seconds=1.0
     )
-    table = RaceTable(race=race, results={"node": results(late, version={})}, seconds=1.0)
-    assert any("late by: end-to-end/low on node 1.70 ms." in note for note in table.notes())
+    verdicts = table.markdown().split("|")
+    assert any(f"{result}: p99 ms" in each and (why in each) == (late > 1) for each in verdicts)
+    assert any("met: peak MB 47 <= 150" in each for each in verdicts)  # Of others it says nothing.
+    assert not table.any_short()
 
 
 def test_a_terminal_sees_the_same(chosen: Race) -> None:

@@ -100,6 +100,13 @@ def cell_gate(repeats: Sequence[RepeatLine], thresholds: Thresholds | None = Non
     return {name: _refused(name, whole) or _uncertain(name, whole, limits) or PASSED for name in names}
 
 
+def mostly_refused(repeats: Sequence[RepeatLine], name: str) -> str | None:
+    """Why, where more than half of the repeats can tell nothing of this metric: their median is no evidence."""
+    whole = [line for line in repeats if line.partial is None]
+    refused = sum(line.gate.get(name, PASSED) != PASSED for line in whole)
+    return _refused(name, whole) if 2 * refused > len(whole) else None
+
+
 def _refused(name: str, whole: Sequence[RepeatLine]) -> str | None:
     reasons = [why for line in whole if (why := line.gate.get(name, PASSED)) != PASSED]
     if not reasons:

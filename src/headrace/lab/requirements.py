@@ -54,6 +54,7 @@ class Result(StrEnum):
     MET = "met"
     SHORT = "short"
     NOT_JUDGED = "not judged"  # A side was not measured.
+    NOT_MEASURABLE = "not measurable here"  # It was, and what was measured was not the target.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +63,23 @@ class Verdict:
     result: Result
     measured: float | None = None  # In the requirement's terms: the median, or the multiple of the rival's.
     interval: Interval | None = None  # Of the multiple, where there are repeats to tell it from.
+    why: str | None = None  # It is not measurable.
 
     def text(self, title: str) -> str:
         """`title` is what people call the metric."""
         bound = self.requirement.bound_text
         if self.measured is None:
-            return f"{self.result}: {title} {bound}"
+            return f"{self.result}: {title} {bound}" + (f" ({self.why})" if self.why else "")
         sure = "" if self.interval is None else f" ({self.interval.low:.3g}..{self.interval.high:.3g})"
         return f"{self.result}: {title} {self.measured:.3g}{sure} {bound}"
 
 
-def judge(requirement: Requirement, ours: Sequence[float], rivals: Sequence[float] = ()) -> Verdict:
+def judge(
+    requirement: Requirement, ours: Sequence[float], rivals: Sequence[float] = (), *, refused: str | None = None
+) -> Verdict:
+    """`refused` is why a quality gate did not let the figures pass; then they are no evidence, for or against."""
+    if refused is not None:
+        return Verdict(requirement=requirement, result=Result.NOT_MEASURABLE, why=refused)
     if not ours or (requirement.rival is not None and (not rivals or median(rivals) == 0)):
         return Verdict(requirement=requirement, result=Result.NOT_JUDGED)
     measured, interval = median(ours), None
