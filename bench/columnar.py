@@ -149,7 +149,17 @@ ROWS: Final = (
     Row(name="write", title="200 B, written from Arrow", rows=10_000_000, table=plain),
     *(
         Row(name=codec, title=f"web log, {codec}", rows=10_000_000, table=text, write_options={"compression": codec})
-        for codec in ("gzip", "snappy", "lz4", "zstd")
+        for codec in ("gzip", "snappy", "lz4")
+    ),
+    *(
+        Row(
+            name=f"zstd-{level}",
+            title=f"web log, zstd at level {level}",
+            rows=10_000_000,
+            table=text,
+            write_options={"compression": "zstd", "compression_level": level},
+        )
+        for level in (1, 3)  # Arrow's default, and Kafka's.
     ),
     Row(
         name="10gb",
@@ -206,7 +216,9 @@ def measure(
                 with pa.ipc.new_file(file.name, made.schema) as out:
                     out.write_table(made)
                 codec = row.write_options.get("compression", "none")
-                options = ("--table", file.name, "--times", str(times), "--compression", codec)
+                options = ["--table", file.name, "--times", str(times), "--compression", codec]
+                if (level := row.write_options.get("compression_level")) is not None:
+                    options += ["--level", str(level)]
                 written_bytes = times * made.nbytes
                 found |= measure_writing(broker, *options, written_bytes=written_bytes, repeats=repeats, warm=warm)
         return found

@@ -96,13 +96,16 @@ def read_confluent(bootstrap: str, topic: str, given: argparse.Namespace) -> Ite
 def write_arrow(bootstrap: str, topic: str, given: argparse.Namespace) -> Iterator[int]:
     table = load_table(given)
     yield 0  # The clock runs from here.
-    yield columnar.write(bootstrap, topic, repeat(table, given.times), compression=given.compression).records
+    options = {"compression": given.compression, "compression_level": given.level}
+    yield columnar.write(bootstrap, topic, repeat(table, given.times), **options).records
 
 
 def write_confluent(bootstrap: str, topic: str, given: argparse.Namespace) -> Iterator[int]:
     table = load_table(given)
     yield 0
     settings = {**_PRODUCER, "bootstrap.servers": bootstrap, "compression.type": given.compression}
+    if given.level is not None:
+        settings["compression.level"] = given.level
     producer = Producer(settings)
     has_headers = "headers" in table.schema.names
     for batch in chain.from_iterable(repeat(table.to_batches(max_chunksize=_CALL), given.times)):
@@ -151,6 +154,7 @@ def main() -> None:
     parser.add_argument("--table", help="an Arrow IPC file to write from")
     parser.add_argument("--times", type=int, default=1, help="how often to write it")
     parser.add_argument("--compression", default="none")
+    parser.add_argument("--level", type=int, help="of the compression")
     given = parser.parse_args()
     rows = 0
     resident: list[int] = []

@@ -132,9 +132,10 @@ class Delivery:
         self._acks = acks
         self._idempotent = idempotent
         self._memory_bytes = memory_bytes
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # Of all that follows; never held while waiting for a broker.
+        self._progress = threading.Condition(self._lock)  # For whoever writes: there is room, or all is delivered.
+        self._ways: dict[_Way, threading.Condition] = {}  # Each with a thread, which waits for something to send.
         self._targets: dict[int, _Target] = {}
-        self._threads: set[_Way] = set()
         self._queued_bytes = 0
         self._failure: BaseException | None = None
         self._closed = False
@@ -142,34 +143,37 @@ class Delivery:
 
     # --- For whoever writes --------------------------------------------------------------------------------------
 
-    def put(self, partition: int, batches: Iterable[EncodedBatch]) -> None:
-        with self._changed:
-            target = self._targets.get(partition)
-        if target is None:
-            target = self._add_target(partition)
-        for batch in batches:
-            with self._changed:
-                while not self._is_over and not self._has_room(len(batch.data)):
-                    self._changed.wait()
+    def put(self, batches: Sequence[tuple[int, EncodedBatch]]) -> None:
+        """With the partition of each. Many at once are better than few: a thread is woken once for all of them."""
+        with self._lock:
+            unknown = {partition for partition, _ in batches} - self._targets.keys()
+        for partition in unknown:
+            self._add_target(partition)
+        with self._lock:
+            for partition, batch in batches:
+                size = len(batch.data)
+                while not self._is_over and not self._has_room(size):
+                    self._wake(self._ways)
+                    self._progress.wait()
                 self._raise_failure()
-                target.waiting.append(batch)
-                self._queued_bytes += len(batch.data)
-                self._changed.notify_all()
+                self._targets[partition].waiting.append(batch)
+                self._queued_bytes += size
+            self._wake(self._ways)
 
     def drain(self) -> None:
         """Wait until everything is acknowledged."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_over or not self._queued_bytes)
+        with self._lock:
+            self._progress.wait_for(lambda: self._is_over or not self._queued_bytes)
             self._raise_failure()
 
     def close(self) -> None:
         """Send nothing more."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify_all()
+            self._wake_all()
 
     def delivered(self) -> dict[int, Delivered]:
-        with self._changed:
+        with self._lock:
             return {
                 number: Delivered(target.records, target.first_offset, target.last_offset)
                 for number, target in sorted(self._targets.items())
@@ -179,7 +183,7 @@ class Delivery:
     @property
     def unacknowledged(self) -> int:
         """Records that were sent with acks=0."""
-        with self._changed:
+        with self._lock:
             return sum(target.unacknowledged for target in self._targets.values())
 
     def _has_room(self, size: int) -> bool:
@@ -195,22 +199,31 @@ class Delivery:
         if self._closed:
             raise HeadraceError(f"writing to topic {self._topic!r} was closed")
 
-    def _add_target(self, partition: int) -> _Target:
+    def _add_target(self, partition: int) -> None:
         leader = self._cluster.leader(self._topic, partition)
         target = _Target(partition, _way_to(leader.node_id, partition), self._producer)
-        with self._changed:
+        with self._lock:
             self._targets[partition] = target
             self._employ([target])
-        return target
 
     # --- The threads ---------------------------------------------------------------------------------------------
 
     def _employ(self, targets: Iterable[_Target]) -> None:
-        for way in {target.way for target in targets} - self._threads:
-            self._threads.add(way)
+        """Have what these wait for sent, by whoever is on the way to their leaders."""
+        ways = {target.way for target in targets}
+        for way in ways - self._ways.keys():
+            self._ways[way] = threading.Condition(self._lock)
             name = f"headrace-{way.purpose}-to-{way.node_id}"
             threading.Thread(target=self._work, args=(way,), name=name, daemon=True).start()
-        self._changed.notify_all()
+        self._wake(ways)
+
+    def _wake(self, ways: Iterable[_Way]) -> None:
+        for way in ways:
+            self._ways[way].notify()
+
+    def _wake_all(self) -> None:
+        self._wake(self._ways)
+        self._progress.notify_all()
 
     def _work(self, way: _Way) -> None:
         requests: deque[_Request] = deque()
@@ -227,14 +240,14 @@ class Delivery:
                     targets = self._receive(requests.popleft())
                 self._retry([target for target in targets if target.trouble and not target.under_way], seen)
         except BaseException as error:  # Theirs who write.
-            with self._changed:
+            with self._lock:
                 if self._failure is None and not self._closed:
                     self._failure = error
-                self._changed.notify_all()
+                self._wake_all()
 
     def _next_targets(self, way: _Way, *, has_time: bool) -> list[_Target] | None:
         """Partitions that go this way and have something to send, as many as fit into a request."""
-        with self._changed:
+        with self._lock:
             while not self._is_over:
                 chosen: list[_Target] = []
                 size = 0
@@ -246,7 +259,7 @@ class Delivery:
                         chosen.append(target)
                 if chosen or not has_time:
                     return chosen
-                self._changed.wait()
+                self._ways[way].wait()
             return None
 
     # --- One request ---------------------------------------------------------------------------------------------
@@ -279,7 +292,7 @@ class Delivery:
 
     def _take(self, target: _Target) -> EncodedBatch:
         """The next one that is not under way, stamped."""
-        with self._changed:
+        with self._lock:
             # To the end of the line, so that those behind are not left out of every request.
             self._targets[target.partition] = self._targets.pop(target.partition)
             batch = target.waiting[target.under_way]
@@ -348,7 +361,7 @@ class Delivery:
             target.come_back(trouble)
 
     def _conclude(self, offsets: Mapping[_Target, int]) -> None:
-        with self._changed:
+        with self._lock:
             for target, offset in offsets.items():
                 batch = target.waiting.popleft()
                 self._queued_bytes -= len(batch.data)
@@ -365,7 +378,7 @@ class Delivery:
                     target.last_offset = offset + batch.record_count - 1
                     if target.first_offset is None:
                         target.first_offset = offset
-            self._changed.notify_all()
+            self._progress.notify_all()
 
     # --- What goes wrong -----------------------------------------------------------------------------------------
 
@@ -399,7 +412,7 @@ class Delivery:
         patience = min((target.patience for target in targets if target.patience), key=lambda one: one.left_s)
         places = {target: TopicPartition(TopicName(self._topic), target.partition) for target in targets}
         leaders = leaders_after(trouble, self._cluster, places.values(), patience=patience, seen=seen)
-        with self._changed:
+        with self._lock:
             for target, place in places.items():
                 target.way = _way_to(leaders[place].node_id, target.partition)
                 target.trouble, target.is_forgotten = None, False

@@ -11,12 +11,13 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from headrace.columnar.compressing import compress_columns
 from headrace.columnar.kernel import KERNEL, Int64s, Kernel, WritePlan
 from headrace.columnar.record_columns import RecordColumns
 from headrace.errors import ConfigError
 from headrace.protocol.batch import HEADER, HEADER_BYTES, LENGTH_END, MAGIC, NO_PRODUCER_ID, NO_SEQUENCE
 from headrace.protocol.checksum import crc32c
-from headrace.protocol.compression import Codec, compress_parts
+from headrace.protocol.compression import Codec
 
 _HEADER_ROOM: Final = bytes(HEADER_BYTES)
 _CRC: Final = Struct(">I")
@@ -71,7 +72,7 @@ def encode_batches(
     for index, first in enumerate(firsts.tolist()):
         batch = view[edges[index] : edges[index + 1]]
         if codec is not Codec.NONE:
-            compressed = compress_parts(codec, batch[HEADER_BYTES:], level=level)
+            compressed = compress_columns(codec, batch[HEADER_BYTES:], level=level)
             batch = memoryview(bytearray().join((_HEADER_ROOM, *compressed)))
         if len(batch) > _BATCH_BYTES_MAX:
             raise ConfigError(f"row {rows[first]} makes a batch of {len(batch)} bytes, more than Kafka can hold")

@@ -42,7 +42,7 @@ AUTO: Final = "\0auto"
 # Brokers take batches of up to 1,048,588 bytes unless told otherwise.
 BATCH_BYTES: Final = 1_000_000
 MEMORY_BYTES: Final = 64 << 20
-_PIECE_BYTES: Final = 16 << 20
+_PIECE_BYTES: Final = 32 << 20
 _PIECE_ROWS: Final = 1 << 18
 # From the least to the greatest, as Kafka has them.
 _LEVELS: Final = {Codec.GZIP: (-1, 9), Codec.LZ4: (0, 17), Codec.ZSTD: (-131_072, 22)}
@@ -223,10 +223,10 @@ class Writer:
         ]
 
     def _hand_over(self, piece: list[tuple[int, Future[list[EncodedBatch]]]]) -> None:
-        for partition, encoded in piece:
-            batches = encoded.result()
-            self._is_begun = True
-            self._delivery.put(partition, batches)
+        """All of it at once, so that requests are large and few, and threads have little to tell each other."""
+        batches = [(partition, batch) for partition, encoded in piece for batch in encoded.result()]
+        self._is_begun = True
+        self._delivery.put(batches)
 
     def flush(self) -> Written:
         """Wait until everything is acknowledged; what was, since the beginning."""
