@@ -4,8 +4,9 @@
                              [--markdown FILE]
 
 For each kind of topic: filled once, then read by both clients by turns into the same Arrow columns, in processes of
-their own. Rates are rows per second, and rows per second of CPU that the client took; medians, lowest and highest. The
-rival reads a part of the topic where all of it would take minutes; its rate does not depend on that. A table of a
+their own. Rates are rows per second, and rows per second of CPU that the client took; medians, lowest and highest.
+Beside them is what the broker took for a row of ours: on cores that it shares with the client, that is as much a limit.
+The rival reads a part of the topic where all of it would take minutes; its rate does not depend on that. A table of a
 million rows is written again and again by both, as often as makes the time to begin a small part of it, to topics of
 six partitions, and a few times before that counts: a JVM is fast once its hot code is compiled. The memory that they
 and the broker take meanwhile is there already, and what was written before is on the disk.
@@ -39,6 +40,7 @@ from headrace import columnar
 from headrace.lab.engines import Terms
 from headrace.lab.host.warm_memory import WarmMemory
 from headrace.lab.programs import Job
+from headrace.lab.readings.process_tree import cpu_s
 from headrace.lab.targets.running import Target, running
 from headrace.lab.targets.spec import find_target
 from headrace.lab.topics import create_topic
@@ -178,11 +180,13 @@ class Readings:
 
     per_s: list[float] = field(default_factory=list)
     per_cpu_s: list[float] = field(default_factory=list)
+    broker_ns: list[float] = field(default_factory=list)  # Of CPU for a row.
     resident_mb: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, told: Mapping[str, Any]) -> None:
         self.per_s.append(told["rows"] / told["seconds"])
         self.per_cpu_s.append(told["rows"] / told["cpu_s"])
+        self.broker_ns.append(1e9 * told["broker_cpu_s"] / told["rows"])
         self.resident_mb.append((told["resident_bytes_at_a_tenth"] / 1e6, told["resident_bytes_max"] / 1e6))
 
 
@@ -192,12 +196,13 @@ def run_client(
     command = [sys.executable, "-m", "bench.columnar_clients", client, broker.bootstrap, topic, *options]
     os.sync()
     warm.fill(_CLIENT_BYTES + written_bytes)
+    broker_cpu_s = cpu_s(broker.pid)
     with warm.feeding():
         done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    return {**told, "broker_cpu_s": cpu_s(broker.pid) - broker_cpu_s}
 
 
 def measure(
@@ -269,6 +274,7 @@ HEAD: Final = (
     "ours, M per CPU-s",
     "confluent",
     "ratio",
+    "broker, CPU ns a row",
     "MB",
 )
 
@@ -283,7 +289,8 @@ def lines_of(row: Row, target: str, found: Mapping[str, Readings]) -> list[tuple
         rival = ("", "") if theirs is None else (spread(theirs.per_s), ratio(ours.per_s, theirs.per_s))
         rival_cpu = ("", "") if theirs is None else (spread(theirs.per_cpu_s), ratio(ours.per_cpu_s, theirs.per_cpu_s))
         memory = f"{early:.0f} -> {late:.0f}"
-        lines.append((row.title, target, job, spread(ours.per_s), *rival, spread(ours.per_cpu_s), *rival_cpu, memory))
+        cpu = (spread(ours.per_cpu_s), *rival_cpu, f"{statistics.median(ours.broker_ns):.0f}")
+        lines.append((row.title, target, job, spread(ours.per_s), *rival, *cpu, memory))
     return lines
 
 

@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.testing.node_process import NodeProcess
 from tests.clients.command_line import Headrace, command
+from tests.waiting import wait_until
 
 DEADLINE_S = 60.0
 _numbers = itertools.count()
@@ -57,13 +58,6 @@ def topic(headrace: Headrace, group: str) -> str:
         )
         headrace("produce", name, "-p", partition, "--input", "json", stdin=lines)
     return name
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "not within a minute"
-        time.sleep(0.02)
 
 
 class Member:

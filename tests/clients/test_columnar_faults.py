@@ -15,6 +15,7 @@ from headrace import columnar
 from headrace.errors import ApiError, ConfigError, CorruptBatch
 from headrace.testing import Broker
 from headrace.wire.errors import UnknownPartition, UnknownTopic
+from tests.waiting import wait_until
 
 LITTLE_BYTES = 4 << 20
 QUICK = {"retry.backoff.ms": 10, "retry.backoff.max.ms": 50, "client.id": "columnar"}
@@ -407,13 +408,6 @@ def test_what_has_no_arrow_data(broker: Broker) -> None:
 
 
 # --- Help -------------------------------------------------------------------------------------------------------
-
-
-def wait_until(is_so: Any, timeout_s: float = 10.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def add_partitions(broker: Broker, topic: str, count: int) -> None:

@@ -8,7 +8,7 @@ import datetime
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Protocol
 
@@ -30,6 +30,7 @@ from headrace.client import (
     Unreachable,
 )
 from headrace.testing import Broker, BrokerPool
+from tests.waiting import wait_until
 
 WAIT_S = 20.0
 QUICK = {"fetch.wait.max.ms": 50, "heartbeat.interval.ms": 200, "topic.metadata.refresh.interval.ms": 500}
@@ -71,13 +72,6 @@ def collect(streams: list[MessageStream], count: int) -> list[list[Received]]:
             if (message := stream.receive(0.01)) is not None:
                 its.append(message)
     return found
-
-
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.01)
 
 
 def by_partition(messages: list[Received]) -> dict[int, list[int]]:

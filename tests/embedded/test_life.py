@@ -9,8 +9,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from headrace.testing import Broker, BrokerError, BrokerPool
 from headrace.testing import broker as broker_module
 from headrace.testing.ports import lasting_ports
 from tests.embedded.conftest import MakeBroker, producing, send
+from tests.waiting import wait_until
 
 
 def connect(broker: Broker) -> socket.socket:
@@ -213,13 +212,6 @@ _DYING_TEST = textwrap.dedent(
     os.kill(os.getpid(), signal.SIGKILL)
     """
 )
-
-
-def wait_until(is_so: Callable[[], bool], *, timeout_s: float = 10) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def has_ended(pid: int) -> bool:

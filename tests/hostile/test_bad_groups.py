@@ -22,6 +22,7 @@ from tests.hostile.frames import error_codes, framed, header
 from tests.hostile.group_abuse import ABUSES, LONG_NAME
 from tests.hostile.honest_group import HonestGroup, join_request
 from tests.hostile.target import TOPIC, Wire, resident_mb
+from tests.waiting import wait_until
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
@@ -104,10 +105,16 @@ def test_garbage_for_a_subscription_is_its_groups_affair(seed: int, tmp_path: Pa
 
 
 def check_described(wire: Wire, subscription: bytes, assignment: bytes) -> None:
-    described = wire.call(describe_groups.API.key, 5, {"groups": ["garbage", "honest-group"]})
-    (member,) = described["groups"][0]["members"]
+    def describe() -> list[Value]:
+        groups: list[Value] = wire.call(describe_groups.API.key, 5, {"groups": ["garbage", "honest-group"]})["groups"]
+        return groups
+
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    wait_until(lambda: loading not in {group["error_code"] for group in describe()}, "what was written is read again")
+    garbage, honest = describe()
+    (member,) = garbage["members"]
     assert (member["member_metadata"], member["member_assignment"]) == (subscription, assignment)
-    assert len(described["groups"][1]["members"]) == 2
+    assert len(honest["members"]) == 2
 
 
 def test_a_leader_that_makes_up_members_harms_nobody(node: NodeProcess, honest: HonestGroup) -> None:

@@ -158,7 +158,7 @@ class Delivery:
                 self._raise_failure()
                 self._targets[partition].waiting.append(batch)
                 self._queued_bytes += size
-            self._wake(self._ways)
+            self._wake({self._targets[partition].way for partition, _ in batches})
 
     def drain(self) -> None:
         """Wait until everything is acknowledged."""
