@@ -1,10 +1,10 @@
-"""Waiting for what will be so, however slow the machine is, and saying what was not."""
+"""Waiting for what will soon be so, and saying what was not."""
 
 import time
 from collections.abc import Callable
 
 
-def wait_until(is_so: Callable[[], bool], what: str = "what was waited for", *, timeout_s: float = 60) -> None:
+def wait_until(is_so: Callable[[], bool], what: str = "what was waited for", *, timeout_s: float = 10) -> None:
     deadline_s = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < deadline_s, f"not within {timeout_s:g} s: {what}"

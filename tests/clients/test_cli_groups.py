@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from headrace.testing.node_process import NodeProcess
+from tests import waiting
 from tests.clients.command_line import Headrace, command
-from tests.waiting import wait_until
 
 DEADLINE_S = 60.0
+wait_until = partial(waiting.wait_until, timeout_s=DEADLINE_S)
 _numbers = itertools.count()
 
 

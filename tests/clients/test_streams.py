@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Protocol
 
 import pytest
@@ -30,9 +31,10 @@ from headrace.client import (
     Unreachable,
 )
 from headrace.testing import Broker, BrokerPool
-from tests.waiting import wait_until
+from tests import waiting
 
 WAIT_S = 20.0
+wait_until = partial(waiting.wait_until, timeout_s=WAIT_S)
 QUICK = {"fetch.wait.max.ms": 50, "heartbeat.interval.ms": 200, "topic.metadata.refresh.interval.ms": 500}
 
 
