@@ -14,7 +14,7 @@ from headrace.node.node import Node
 from headrace.server import shell as shell_module
 from headrace.server.config import ListenerConfig
 from headrace.server.options import HostPort
-from tests.unit.server.served_node import Disk, Serve, ServedNode, fetch_body, produce_body
+from tests.unit.server.served_node import Disk, Serve, ServedNode, fetch_body, produce_body, records
 
 
 @pytest.fixture(autouse=True)
@@ -95,20 +95,35 @@ class TestLettingIn:
         served.connect().call("ApiVersions", 0)
 
 
+def pass_minutes(served: ServedNode, minutes: int) -> None:
+    """So long nothing has come or gone, and the node has looked for silent ones."""
+    for connection in served.shell._connections:
+        connection.last_progress_us -= minutes * 60_000_000
+    served.loop.run_until_complete(asyncio.sleep(0.05))
+
+
 class TestLettingGo:
     def test_the_silent_are_closed(self, serve: Serve) -> None:
-        served = serve(connections_max_idle_ms="30")
+        served = serve(connections_max_idle_ms="600000")
         silent = served.connect()
         silent.call("ApiVersions", 0)
+        pass_minutes(served, 9)
+        silent.call("ApiVersions", 0)
+        pass_minutes(served, 11)
         silent.wait_end()
         assert served.shell.statistics().connections_idled == 1
 
     def test_but_not_those_that_wait_for_us(self, serve: Serve) -> None:
-        served = serve(connections_max_idle_ms="30")
+        served = serve(connections_max_idle_ms="600000")
         served.create("t")
-        client = served.connect()
-        client.ask("Fetch", 11, **fetch_body("t", wait_ms=300))
-        client.wait_answers(1)
+        reader, writer = served.connect(), served.connect()
+        reader.ask("Fetch", 11, **fetch_body("t", wait_ms=2**31 - 1))
+        served.run_until(lambda: served.handled("Fetch") == 1)
+        pass_minutes(served, 11)
+        writer.wait_end()
+        served.connect().call("Produce", 9, **produce_body("t", b"value"))
+        (fetched,) = reader.wait_answers(1)
+        assert records(fetched) != b""
 
     def test_nor_those_that_are_busy_reading(self, serve: Serve) -> None:
         served = serve()
@@ -130,7 +145,7 @@ class TestLettingGo:
     def test_nobody_where_silence_is_allowed(self, serve: Serve) -> None:
         served = serve(connections_max_idle_ms="-1")
         client = served.connect()
-        served.loop.run_until_complete(asyncio.sleep(0.05))
+        pass_minutes(served, 60)
         client.call("ApiVersions", 0)
 
 
