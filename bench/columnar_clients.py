@@ -23,6 +23,7 @@ from headrace.columnar.schema import COLUMNS
 
 _CALL: Final = 10_000
 _BUILT_ROWS: Final = 500_000
+_BATCH_BYTES: Final = 1_000_000
 _CONSUMER: Final = {
     "group.id": "bench",
     "enable.auto.commit": False,
@@ -38,7 +39,7 @@ _PRODUCER: Final = {
     "acks": "all",
     "enable.idempotence": True,
     "linger.ms": 50,
-    "batch.size": 1_000_000,
+    "batch.size": _BATCH_BYTES,
     "batch.num.messages": 10_000,
     "queue.buffering.max.messages": 1_000_000,
     "queue.buffering.max.kbytes": 1_048_576,
@@ -96,7 +97,7 @@ def read_confluent(bootstrap: str, topic: str, given: argparse.Namespace) -> Ite
 def write_arrow(bootstrap: str, topic: str, given: argparse.Namespace) -> Iterator[int]:
     table = load_table(given)
     yield 0  # The clock runs from here.
-    options = {"compression": given.compression, "compression_level": given.level}
+    options = {"compression": given.compression, "compression_level": given.level, "batch_bytes": given.batch_bytes}
     yield columnar.write(bootstrap, topic, repeat(table, given.times), **options).records
 
 
@@ -155,6 +156,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=1, help="how often to write it")
     parser.add_argument("--compression", default="none")
     parser.add_argument("--level", type=int, help="of the compression")
+    parser.add_argument("--batch-bytes", type=int, default=_BATCH_BYTES, help="of those that write-arrow makes")
     given = parser.parse_args()
     rows = 0
     resident: list[int] = []
