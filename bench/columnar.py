@@ -44,6 +44,7 @@ from headrace.lab.programs import Job
 from headrace.lab.readings.process_tree import cpu_s
 from headrace.lab.targets.running import Target, running
 from headrace.lab.targets.spec import find_target
+from headrace.lab.targets.tools import ToolMissing
 from headrace.lab.topics import create_topic
 
 READ: Final = "read"
@@ -310,6 +311,10 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, help="where data is kept meanwhile (default: TMPDIR)")
     given = parser.parse_args()
     end_in_order()
+    try:
+        facts = ", ".join(f"{name} {value}" for name, value in host_facts().items())
+    except ToolMissing as missing:  # Told before an hour of work, not behind it.
+        parser.exit(2, f"{missing}\n")
     if given.directory:
         tempfile.tempdir = str(given.directory)
     chosen = [row for row in ROWS if not given.rows or row.name in given.rows.split(",")]
@@ -332,7 +337,6 @@ def main() -> None:
     for line in lines:
         table.add_row(*line)
     console.print(table)
-    facts = ", ".join(f"{name} {value}" for name, value in host_facts().items())
     console.print(
         f"Medians of {given.repeats}, lowest and highest. MB: resident after a tenth of the rows, and at most. {facts}."
     )
