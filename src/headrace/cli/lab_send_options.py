@@ -136,7 +136,7 @@ InRam = Annotated[
     bool,
     typer.Option(
         "--read-in-ram/--stream",
-        help="Have the messages in memory before the start, or read or generate each when its turn comes.",
+        help="Have the messages in memory before the start, or read each from a file when its turn comes; what is generated is in a temporary one by then.",
         rich_help_panel=_WHAT,
     ),
 ]

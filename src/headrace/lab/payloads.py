@@ -1,15 +1,18 @@
-"""What is sent: the values of messages, looped from memory or drawn as they are needed.
+"""What is sent: the values of messages, looped from memory or read as they are needed.
 
 A file gives its lines, a generator what it makes. In memory (`Ring`, the 'read-in-ram' of published experiments)
-reading costs a sender nothing while it sends; a `Stream` reads or generates each message when its turn comes, and the
-sender pays for that. Message number i of a run is always the same one, from however many processes: each takes every
-n-th.
+reading costs a sender nothing while it sends; a `Stream` reads each message from a file when its turn comes, and the
+sender pays for that. What a generator makes is in a temporary file by then (`from_disk`): a generator in Python is
+slower than any file, and what is measured must not be how fast it is. Message number i of a run is always the same one,
+from however many processes: each takes every n-th.
 
 Engines take messages one by one (`take`), or as columns: `reserve` counts the next ones in, `columns` shows those that
 were reserved and not yet released, `release` is done with the oldest of them.
 """
 
 import gzip
+import tempfile
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -27,6 +30,9 @@ Int64s = npt.NDArray[np.int64]
 # Of a generator, so many messages are kept in memory and looped, or fewer where they are large.
 RING_MESSAGES: Final = 1 << 16
 RING_BYTES: Final = 64 << 20
+# So many are put into a temporary file, or fewer where they are large: it takes a generator two seconds or so.
+DISK_MESSAGES: Final = 1 << 18
+DISK_BYTES: Final = 128 << 20
 # A ring of less is repeated, so that a batch can be filled from it.
 _RING_MESSAGES_MIN: Final = 1 << 13
 
@@ -192,13 +198,33 @@ def looped(read: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
             raise ConfigError("there is no message to send: the file has no line")
 
 
-def some_of(messages: Iterable[bytes]) -> Iterator[bytes]:
-    """Of an endless generator, as many as a ring keeps."""
+def from_disk(messages: Iterable[bytes]) -> Iterator[bytes]:
+    """Over and over out of a temporary file, which is written before the first is given.
+
+    The file has no name, so nothing of it is left however the process ends. Messages may have any bytes in them, line
+    ends too, so it is their sizes that tell them apart; lines would be read as fast.
+    """
+    with tempfile.TemporaryFile(prefix="headrace-lab-") as file:
+        sizes = array("I")
+        for message in messages:
+            file.write(message)
+            sizes.append(len(message))
+        if not sizes:
+            raise ConfigError("there is no message to send")
+        while True:
+            file.seek(0)
+            yield from map(file.read, sizes)
+
+
+def some_of(
+    messages: Iterable[bytes], *, messages_max: int = RING_MESSAGES, bytes_max: int = RING_BYTES
+) -> Iterator[bytes]:
+    """Of an endless generator, as many as a ring keeps, or as it is told."""
     size_bytes = 0
-    for message in islice(messages, RING_MESSAGES):
+    for message in islice(messages, messages_max):
         yield message
         size_bytes += len(message)
-        if size_bytes >= RING_BYTES:
+        if size_bytes >= bytes_max:
             return
 
 

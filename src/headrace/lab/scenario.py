@@ -4,6 +4,7 @@ A scenario is a value. With its seed it is the same run each time and from howev
 into every result. It knows no addresses and no passwords.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,7 +17,17 @@ from headrace.errors import ConfigError
 from headrace.lab import sensors, weblog
 from headrace.lab.driving import PlanLike
 from headrace.lab.engines import ENGINES, Terms
-from headrace.lab.payloads import Payloads, Ring, Stream, file_lines, looped, some_of
+from headrace.lab.payloads import (
+    DISK_BYTES,
+    DISK_MESSAGES,
+    Payloads,
+    Ring,
+    Stream,
+    file_lines,
+    from_disk,
+    looped,
+    some_of,
+)
 from headrace.lab.schedule import (
     SECOND_NS,
     Bursts,
@@ -77,11 +88,14 @@ class Payload:
         """What a ring loops: the file, or some of what a generator makes."""
         return some_of(self.endless(seed)) if self.file is None else file_lines(Path(self.file))
 
-    def payloads(self, seed: int, *, first: int, step: int) -> Payloads:
+    def payloads(self, seed: int, *, first: int, step: int, needed: int | None = None) -> Payloads:
+        """`needed` is how many will be asked for in all, where that is known: no more are written to disk."""
         if self.in_ram:
             return Ring(self.once(seed), first=first, step=step)
         if self.file is None:
-            return Stream(self.endless(seed), first=first, step=step)
+            messages_max = DISK_MESSAGES if needed is None else min(DISK_MESSAGES, needed)
+            some = some_of(self.endless(seed), messages_max=messages_max, bytes_max=DISK_BYTES)
+            return Stream(from_disk(some), first=first, step=step)
         path = Path(self.file)
         return Stream(looped(lambda: file_lines(path)), first=first, step=step)
 
@@ -138,7 +152,13 @@ class Scenario:
 
     def payloads(self, index: int) -> Payloads:
         """The share of one process."""
-        return self.payload.payloads(self.seed, first=index, step=self.processes)
+        return self.payload.payloads(self.seed, first=index, step=self.processes, needed=self._messages_max())
+
+    def _messages_max(self) -> int | None:
+        """None where only the end of the run will tell; by a plan of chance there may be a few more."""
+        if self.messages is not None or self.rate_per_s is None or self.duration_s is None:
+            return self.messages
+        return math.ceil(self.rate_per_s * self.duration_s)
 
     def plan(self, index: int) -> tuple[PlanLike, PlannedCount | None]:
         """The share of one process, and the same to count by."""

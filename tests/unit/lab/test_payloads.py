@@ -1,7 +1,9 @@
 """What is sent: in memory or as it comes, one by one or as columns, whole or shared among senders."""
 
 import gzip
+import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count, islice
 from pathlib import Path
 
@@ -9,12 +11,24 @@ import numpy as np
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.lab.payloads import RING_BYTES, RING_MESSAGES, Payloads, Ring, Stream, Timed, file_lines, looped, some_of
+from headrace.lab.payloads import (
+    RING_BYTES,
+    RING_MESSAGES,
+    Payloads,
+    Ring,
+    Stream,
+    Timed,
+    file_lines,
+    from_disk,
+    looped,
+    some_of,
+)
 
 LINES = [b"a", b"bb", b"", b"dddd", b"eeeee"]
 KINDS: dict[str, Callable[[int, int], Payloads]] = {
     "ring": lambda first, step: Ring(LINES, first=first, step=step),
     "stream": lambda first, step: Stream(looped(lambda: LINES), first=first, step=step),
+    "disk": lambda first, step: Stream(from_disk(LINES), first=first, step=step),
     "timed": lambda first, step: Timed(Ring(LINES, first=first, step=step), lambda: 0),
 }
 
@@ -96,6 +110,8 @@ def test_nothing_to_send_is_told(tmp_path: Path) -> None:
         Ring([])
     with pytest.raises(ConfigError, match="no message to send"):
         Stream(looped(list))
+    with pytest.raises(ConfigError, match="no message to send"):
+        Stream(from_disk([]))
 
 
 def test_lines_have_no_ends_and_may_be_packed(tmp_path: Path) -> None:
@@ -124,6 +140,37 @@ def test_a_stream_reads_no_further_than_it_must() -> None:
     stream.take(10)
     assert len(read) == 10
     assert [*islice(stream.take(2), 2)] == [b"10", b"11"]
+
+
+def test_what_is_generated_is_on_disk_before_the_first_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made: list[int] = []
+
+    def numbers() -> Iterator[bytes]:
+        for n in range(1000):
+            made.append(n)
+            yield b"%d\r\n\0" % n
+
+    stream = Stream(from_disk(numbers()))
+    assert len(made) == 1000
+    [file] = opened_in(tmp_path)
+    assert file.endswith("(deleted)")
+    assert [*tmp_path.iterdir()] == []  # Whatever ends this process, nothing is left.
+    assert [*stream.take(1002)][-3:] == [b"999\r\n\0", b"0\r\n\0", b"1\r\n\0"]
+    assert len(made) == 1000
+    del stream
+    assert opened_in(tmp_path) == []
+
+
+def opened_in(directory: Path) -> list[str]:
+    """Files that this process has open there, also those without a name."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # The one that lists them is closed by now.
+            found.append(os.readlink(descriptor))
+    return [path for path in found if path.startswith(f"{directory}/")]
 
 
 def test_sizes_of_a_column_are_whole() -> None:

@@ -115,6 +115,24 @@ def test_generators_are_seeded(generator: str) -> None:
     assert one == again != other
 
 
+@pytest.mark.parametrize(
+    ("given", "different"),
+    [
+        ({"messages": 30}, 30),
+        ({"rate_per_s": 20.0, "duration_s": 2.0}, 40),
+        ({"rate_per_s": 1e6, "duration_s": 60.0}, 64),
+        ({"schedule": "unpaced", "rate_per_s": None}, 64),
+    ],
+)
+def test_what_is_generated_goes_to_a_file_of_what_is_needed_and_no_more_than_so_much(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], different: int
+) -> None:
+    monkeypatch.setattr("headrace.lab.scenario.DISK_MESSAGES", 64)
+    taken = scenario(payload=Payload(in_ram=False), **given).payloads(0).take(different + 3)
+    assert len(set(taken)) == different
+    assert taken[different:] == taken[:3]
+
+
 def test_the_defaults_of_s0() -> None:
     terms = Terms(**PROFILES["s0"])
     assert (terms.acks, terms.batch_bytes, terms.buffer_bytes, terms.linger_ms) == ("0", 16_384, 32 << 20, 0)
