@@ -136,7 +136,8 @@ InRam = Annotated[
     bool,
     typer.Option(
         "--read-in-ram/--stream",
-        help="Have the messages in memory before the start, or read each from a file when its turn comes; what is generated is in a temporary one by then.",
+        help="Have the messages in memory before the start, or read each from a file when its turn comes. What is "
+        "generated is in a temporary file by then.",
         rich_help_panel=_WHAT,
     ),
 ]

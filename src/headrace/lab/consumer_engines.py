@@ -8,7 +8,7 @@ no client that anybody uses for this: it is in no group, and its share of the pa
 import queue
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -166,6 +166,30 @@ class ColumnarConsumer:
         if self._thread is not None:
             self._scan.close()
             self._thread.join()
+
+
+class BehindConsumer:
+    """One that is made when its time has come. Until then it has nothing to do with the brokers."""
+
+    def __init__(self, make: Callable[[], ConsumerEngine], *, begin_utc_ns: int) -> None:
+        self._make = make
+        self._engine: ConsumerEngine | None = None
+        self.ready_utc_ns = begin_utc_ns
+
+    def wait_ready(self, timeout_s: float) -> list[Taken]:
+        return []
+
+    def take(self) -> list[Taken]:
+        if self._engine is None:
+            if (left_s := (self.ready_utc_ns - time.time_ns()) / 1e9) > 0:
+                time.sleep(min(left_s, WAIT_S))
+                return []
+            self._engine = self._make()
+        return self._engine.take()
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
 
 
 def _value_bytes(values: Any) -> int:

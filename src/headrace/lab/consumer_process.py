@@ -10,7 +10,8 @@ It is told everything in lines of JSON on its standard input, and tells everythi
     in   {"stop": true}
     out  {"ending": {"ready_ns": ..., "last_ns": ...}}                       since the start; the last message's
 
-One that is told the start from the beginning takes what there is as soon as it has partitions.
+One that is told the start from the beginning takes what there is as soon as it has partitions. One that is told to be
+`behind_s` behind is ready at once, and joins its group so long after the start.
 """
 
 import time
@@ -19,7 +20,13 @@ from typing import Any
 
 from headrace.lab.child import Pipe, run_child
 from headrace.lab.consumed import ConsumedTimeline
-from headrace.lab.consumer_engines import ColumnarConsumer, ConsumerEngine, LibrdkafkaConsumer, Taken
+from headrace.lab.consumer_engines import (
+    BehindConsumer,
+    ColumnarConsumer,
+    ConsumerEngine,
+    LibrdkafkaConsumer,
+    Taken,
+)
 
 
 def _engine(told: Mapping[str, Any]) -> ConsumerEngine:
@@ -30,6 +37,9 @@ def _engine(told: Mapping[str, Any]) -> ConsumerEngine:
 
 def run(pipe: Pipe) -> None:
     told = pipe.hear()
+    if "behind_s" in told:
+        _run_behind(pipe, told)
+        return
     engine = _engine(told)
     try:
         early = engine.wait_ready(told["timeout_s"])
@@ -40,6 +50,16 @@ def run(pipe: Pipe) -> None:
                 early += engine.take()
             start_utc_ns = pipe.hear()["start_utc_ns"]
         _count(pipe, engine, early, start_utc_ns)
+    finally:
+        engine.close()
+
+
+def _run_behind(pipe: Pipe, told: Mapping[str, Any]) -> None:
+    pipe.say({"ready": True})
+    start_utc_ns = pipe.hear()["start_utc_ns"]
+    engine = BehindConsumer(lambda: _engine(told), begin_utc_ns=start_utc_ns + round(told["behind_s"] * 1e9))
+    try:
+        _count(pipe, engine, [], start_utc_ns)
     finally:
         engine.close()
 

@@ -50,13 +50,16 @@ class Consumers:
         members: int,
         engine: str = "librdkafka",
         stagger_s: float = 0.0,
+        behind_s: float = 0.0,
         crew: Crew | None = None,
     ) -> None:
-        """Processes on this machine, unless there is a crew for it."""
+        """Processes on this machine, unless there is a crew for it. The last group is `behind_s` later than the start,
+        and begins with what there is by then."""
         self._settings = dict(settings)
         self._topic = topic
         self._members = [
             {"group": group, "index": index, "members": members, "engine": engine}
+            | ({"behind_s": behind_s} if behind_s and group == groups[-1] else {})
             for group in groups
             for index in range(members)
         ]

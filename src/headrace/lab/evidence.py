@@ -2,10 +2,13 @@
 
 A question has three answers. Where results cannot tell, because a cell is missing, was cut short, did not pass the
 quality gate or was measured too few times, the answer is that it is not measurable here, and why. Numbers are told
-apart by confidence intervals, never by their order alone.
+apart, from each other and from a limit, by confidence intervals over repeats, never by their order alone: of one repeat
+there is none.
 """
 
 import itertools
+import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,7 +33,7 @@ TELLING: Final = 0.25
 
 
 # What a workload means that does not say.
-_UNSAID: Final = {"sender": LOCAL}
+_UNSAID: Final = {"sender": LOCAL, "consume": "during"}
 
 
 class Verdict(StrEnum):
@@ -99,6 +102,22 @@ class Evidence:
     def interval(self, where: tuple[Results, Cell], metric: str) -> Interval:
         return mean_interval(self.values(where, metric))
 
+    def together(
+        self, where: tuple[Results, Cell], one: str, other: str, of: Callable[[float, float], float]
+    ) -> list[float]:
+        """What two metrics of one repeat make together, of every repeat."""
+        ones, others = self.values(where, one), self.values(where, other)
+        if len(ones) != len(others):
+            lacks = metric_text(one if len(ones) < len(others) else other)
+            raise NotMeasurable(f"{lacks} was not measured in every repeat with {cell_text(where[1])}")
+        return [of(*each) for each in zip(ones, others, strict=True)]
+
+    def per(self, where: tuple[Results, Cell], metric: str, of: str) -> list[float]:
+        """One metric for each unit of another."""
+        if min(self.values(where, of)) <= 0:
+            raise NotMeasurable(f"{metric_text(of)} is zero with {cell_text(where[1])}")
+        return self.together(where, metric, of, operator.truediv)
+
     def planned_per_s(self, where: tuple[Results, Cell]) -> float:
         run, cell = where
         try:
@@ -108,22 +127,28 @@ class Evidence:
 
     def is_steady(self, where: tuple[Results, Cell]) -> bool:
         run, cell = where
-        repeats = run.repeats_of(cell)
-        # A machine that others had makes anything unsteady; intervals over repeats are no reason to doubt it.
-        for line in repeats:
-            if (doubt := line.gate.get("rate_per_s", PASSED)) != PASSED:
-                raise NotMeasurable(f"whether it was steady with {cell_text(cell)}: {doubt}")
-        told = [line.steady.is_steady for line in repeats if line.steady is not None]
+        self._check_calm(where, "whether it was steady")
+        told = [line.steady.is_steady for line in run.repeats_of(cell) if line.steady is not None]
         if not told or None in told:
             raise NotMeasurable(f"with {cell_text(cell)} it was too short to tell whether it was steady")
         return all(told)
 
     def bottlenecks(self, where: tuple[Results, Cell]) -> list[str]:
         run, cell = where
+        self._check_calm(where, "the bottleneck")
         found = list(dict.fromkeys(line.bottleneck.verdict for line in run.repeats_of(cell) if line.bottleneck))
         if not found:
             raise NotMeasurable(f"no bottleneck was named with {cell_text(cell)}")
         return found
+
+    @staticmethod
+    def _check_calm(where: tuple[Results, Cell], what: str) -> None:
+        """A machine that others had makes anything unsteady, and holds anything up. Intervals over repeats are no
+        reason to doubt what each repeat tells by itself."""
+        run, cell = where
+        for line in run.repeats_of(cell):
+            if (doubt := line.gate.get("rate_per_s", PASSED)) != PASSED:
+                raise NotMeasurable(f"{what} with {cell_text(cell)}: {doubt}")
 
 
 def _texts(value: Any) -> list[str]:
@@ -148,6 +173,17 @@ def all_of(*questions: Question) -> Question:
     return lambda evidence: together([answered(question, evidence.runs) for question in questions])
 
 
+def within(found: Interval, why: str, *, least: float = -math.inf, most: float = math.inf) -> Answer:
+    """Whether a number lies between the two: it does, or does not, with all of its interval."""
+    if not found.is_known:
+        raise NotMeasurable(f"{why}: one repeat alone does not tell how sure it is")
+    if least <= found.low and found.high <= most:
+        return verdict(True, why)
+    if found.high < least or found.low > most:
+        return verdict(False, why)
+    raise NotMeasurable(f"{why}: between {figures(found.low)} and {figures(found.high)}, too uncertain to tell")
+
+
 # --- Kinds of questions ----------------------------------------------------------------------------------------------
 
 
@@ -165,9 +201,8 @@ def _reached(evidence: Evidence, where: tuple[Results, Cell], reaches: bool) -> 
     planned = evidence.planned_per_s(where)
     found = mean_interval(evidence.values(where, "rate_per_s", may_differ=True))
     why = f"{figures(found.value)} of {figures(planned)}/s with {cell_text(where[1])}"
-    if found.low < REACHED * planned <= found.high:
-        raise NotMeasurable(f"{why}: between {figures(found.low)} and {figures(found.high)}, too uncertain to tell")
-    return verdict((found.low >= REACHED * planned) == reaches, why)
+    is_reached = within(found, why, least=REACHED * planned).verdict is Verdict.HOLDS
+    return verdict(is_reached == reaches, why)
 
 
 def higher(metric: str, *, this: dict[str, Any], than: dict[str, Any], part: str | None = None) -> Question:
@@ -181,34 +216,36 @@ def higher(metric: str, *, this: dict[str, Any], than: dict[str, Any], part: str
 
 
 def _is_higher(evidence: Evidence, metric: str, one: tuple[Results, Cell], other: tuple[Results, Cell]) -> Answer:
-    ratio = _ratio(evidence, metric, one, other)
-    why = f"{metric_text(metric)} is {_ratio_text(ratio)} with {cell_text(one[1])} against {cell_text(other[1])}"
+    why = f"with {cell_text(one[1])} against {cell_text(other[1])}"
+    return higher_of(metric_text(metric), evidence.values(one, metric), evidence.values(other, metric), why=why)
+
+
+def higher_of(what: str, values: Sequence[float], base: Sequence[float], *, why: str) -> Answer:
+    """Some values are higher than others, and not by chance."""
+    ratio = ratio_of(what, values, base, why=why)
+    why = f"{what} is {_ratio_text(ratio)} {why}"
     if ratio.contains(1.0) and ratio.low < 1.0 < ratio.high and ratio.share > TELLING:
         raise NotMeasurable(f"{why}: too uncertain to tell")
     return verdict(ratio.low > 1.0, why)
 
 
 def alike(
-    metric: str, *, this: dict[str, Any], that: dict[str, Any], factor: float = 1.0, within: float = ALIKE
+    metric: str, *, this: dict[str, Any], that: dict[str, Any], factor: float = 1.0, by: float = ALIKE
 ) -> Question:
-    """A metric is the same in two cells, or so many times the other."""
+    """A metric is the same in two cells, or so many times the other: it differs `by` no larger a share."""
 
     def question(evidence: Evidence) -> Answer:
         one, other = evidence.one(**this), evidence.one(**that)
         ratio = _ratio(evidence, metric, one, other)
         why = f"{metric_text(metric)} is {_ratio_text(ratio)} with {cell_text(one[1])} against {cell_text(other[1])}"
-        low, high = factor * (1 - within), factor / (1 - within)
-        if low <= ratio.low and ratio.high <= high:
-            return verdict(True, why)
-        if ratio.high < low or ratio.low > high:
-            return verdict(False, why)
-        raise NotMeasurable(f"{why}: too uncertain to tell")
+        return within(ratio, why, least=factor * (1 - by), most=factor / (1 - by))
 
     return question
 
 
 def monotone(metric: str, parameter: str, *, rises: bool) -> Question:
-    """Along a sweep over numbers the metric goes one way: each mean beyond the last, the ends apart for certain."""
+    """Along a sweep over numbers the metric goes one way. One step that goes the other way for certain is enough to say
+    that it does not; all must go it for certain to say that it does."""
 
     def question(evidence: Evidence) -> Answer:
         cells = [(float(cell[parameter]), (run, cell)) for run, cell in evidence.cells() if parameter in cell]
@@ -217,10 +254,14 @@ def monotone(metric: str, parameter: str, *, rises: bool) -> Question:
         ordered = [where for _, where in sorted(cells, key=lambda each: each[0])]
         means = [evidence.interval(where, metric).value for where in ordered]
         why = f"{metric_text(metric)} by {parameter}: {', '.join(map(figures, means))}"
-        if any((later > earlier) != rises for earlier, later in itertools.pairwise(means)):
+        if not rises:
+            ordered.reverse()
+        steps = [_ratio(evidence, metric, later, earlier) for earlier, later in itertools.pairwise(ordered)]
+        if any(step.high < 1.0 for step in steps):
             return verdict(False, why)
-        top, bottom = (ordered[-1], ordered[0]) if rises else (ordered[0], ordered[-1])
-        ends = _is_higher(evidence, metric, top, bottom)
+        ends = _is_higher(evidence, metric, ordered[-1], ordered[0])
+        if ends.verdict is Verdict.HOLDS and any(step.low <= 1.0 for step in steps):
+            raise NotMeasurable(f"{why}; {ends.why}; of two neighbours it is too uncertain which is more")
         return verdict(ends.verdict is Verdict.HOLDS, f"{why}; {ends.why}")
 
     return question
@@ -241,18 +282,17 @@ def _steady(evidence: Evidence, where: tuple[Results, Cell], wanted: bool) -> An
     return verdict(found == wanted, f"{'steady' if found else 'not steady'} with {cell_text(where[1])}")
 
 
-def times(metric: str, of: str, *, factor: Callable[[Evidence], float], within: float) -> Question:
-    """In every cell one metric is so many times another."""
+def times(metric: str, of: str, *, factor: Callable[[Evidence], float], by: float) -> Question:
+    """In every cell one metric is so many times another: it differs `by` no larger a share."""
+
+    def answer(evidence: Evidence, where: tuple[Results, Cell]) -> Answer:
+        found, wanted = mean_interval(evidence.per(where, metric, of)), factor(evidence)
+        why = f"{metric_text(metric)} is {found.value:.2f} times {metric_text(of)}, of {wanted:g} expected"
+        return within(found, why, least=wanted * (1 - by), most=wanted * (1 + by))
 
     def question(evidence: Evidence) -> Answer:
         cells = evidence.cells() or [evidence.one()]
-        answers = []
-        for where in cells:
-            ratio = ratio_interval(evidence.values(where, metric), evidence.values(where, of))
-            wanted = factor(evidence)
-            why = f"{metric_text(metric)} is {ratio.value:.2f} times {metric_text(of)}, of {wanted:g} expected"
-            answers.append(verdict(abs(ratio.value / wanted - 1) <= within, why))
-        return together(answers)
+        return together([guarded(partial(answer, evidence, where)) for where in cells])
 
     return question
 
@@ -265,12 +305,16 @@ def guarded(question: Callable[[], Answer]) -> Answer:
 
 
 def _ratio(evidence: Evidence, metric: str, one: tuple[Results, Cell], other: tuple[Results, Cell]) -> Interval:
-    values, base = evidence.values(one, metric), evidence.values(other, metric)
+    why = f"with {cell_text(one[1])} against {cell_text(other[1])}"
+    return ratio_of(metric_text(metric), evidence.values(one, metric), evidence.values(other, metric), why=why)
+
+
+def ratio_of(what: str, values: Sequence[float], base: Sequence[float], *, why: str) -> Interval:
     if min(*values, *base) <= 0:
-        raise NotMeasurable(f"{metric_text(metric)} is zero with {cell_text(one[1])} or {cell_text(other[1])}")
+        raise NotMeasurable(f"{what} is zero {why}")
     ratio = ratio_interval(values, base)
     if ratio.count < 2:
-        raise NotMeasurable(f"{metric_text(metric)}: one repeat alone does not tell how sure a difference is")
+        raise NotMeasurable(f"{what}: one repeat alone does not tell how sure a difference is")
     return ratio
 
 

@@ -5,11 +5,14 @@ in common with theirs; a level in messages a second is none. The cells that a fi
 that reproduces it.
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Final
 
 from headrace.lab.evidence import (
+    REACHED,
     Answer,
     Evidence,
     NotMeasurable,
@@ -18,14 +21,18 @@ from headrace.lab.evidence import (
     all_of,
     answered,
     higher,
+    higher_of,
     monotone,
+    ratio_of,
     times,
-    verdict,
+    within,
 )
 from headrace.lab.finding import Finding
 from headrace.lab.insert_findings import INSERT_FINDINGS
+from headrace.lab.load import UNPACED
 from headrace.lab.published import AWS, CKU, KAFKA, Source
-from headrace.lab.results import Results
+from headrace.lab.quantities import parse_time_s
+from headrace.lab.results import Cell, Results, cell_text
 
 TIPS_LINGER: Final = "s2-tips-linger"
 TIPS_COMPRESSION: Final = "s2-tips-compression"
@@ -80,23 +87,20 @@ def _groups(evidence: Evidence) -> float:
 
 def _most_of_the_rate(evidence: Evidence) -> Answer:
     where = evidence.one()
-    planned, found = evidence.planned_per_s(where), evidence.interval(where, "rate_per_s").value
-    return verdict(found >= _CLOUD_SHARE_MIN * planned, f"{found:,.0f} of {planned:,.0f} messages/s")
+    planned, found = evidence.planned_per_s(where), evidence.interval(where, "rate_per_s")
+    return within(found, f"{found.value:,.0f} of {planned:,.0f} messages/s", least=_CLOUD_SHARE_MIN * planned)
 
 
 def _costs_more_cpu(codec: str, *, than: str) -> Question:
     """Client CPU for each MB that was sent: the codecs do not come to the same throughput."""
 
     def question(evidence: Evidence) -> Answer:
-        costs = []
-        for each in (codec, than):
-            where = evidence.one(part=TIPS_COMPRESSION, compression=each)
-            cpu, mb = (evidence.interval(where, metric).value for metric in ("client_cpu_percent", "mb_per_s"))
-            if mb <= 0:
-                raise NotMeasurable(f"nothing was sent with {each}")
-            costs.append(cpu / mb)
-        why = f"{costs[0]:.2f} against {costs[1]:.2f}% of a core for each MB/s, {codec} against {than}"
-        return verdict(costs[0] > costs[1], why)
+        costs, base = (
+            evidence.per(evidence.one(part=TIPS_COMPRESSION, compression=each), "client_cpu_percent", "mb_per_s")
+            for each in (codec, than)
+        )
+        why = f"with {codec} against {than} ({fmean(costs):.2f} against {fmean(base):.2f}% of a core)"
+        return higher_of("CPU for each MB/s", costs, base, why=why)
 
     return question
 
@@ -106,10 +110,51 @@ def _keeps_its_rate(evidence: Evidence) -> Answer:
     cells = sorted(evidence.cells(), key=lambda where: float(evidence.parameter(where[0], where[1], "messages")))
     if len(cells) < 2:
         raise NotMeasurable("a small backlog and a large one are needed")
-    small, large = (evidence.interval(where, "consumed_per_s").value for where in (cells[0], cells[-1]))
+    small, large = (evidence.values(where, "consumed_per_s") for where in (cells[0], cells[-1]))
     sizes = [evidence.parameter(run, cell, "messages") for run, cell in (cells[0], cells[-1])]
-    why = f"{large:,.0f}/s out of a backlog of {sizes[1]}, {small:,.0f}/s out of one of {sizes[0]}"
-    return verdict(large >= _KEPT * small, why)
+    why = f"{fmean(large):,.0f}/s out of a backlog of {sizes[1]}, {fmean(small):,.0f}/s out of one of {sizes[0]}"
+    return within(ratio_of("consumed", large, small, why=why), why, least=_KEPT)
+
+
+def _more_after_than_during(evidence: Evidence) -> Answer:
+    """What consumers get while messages are sent is never more than that. Where the sender held itself back by a plan
+    and they got all of it, nothing was learnt of what they could have got."""
+    during = evidence.one(**_DURING)
+    found = higher("consumed_mb_per_s", this=_AFTER, than=_DURING)(evidence)
+    if found.verdict is Verdict.HOLDS and evidence.parameter(*during, "rate") != UNPACED:
+        planned = evidence.planned_per_s(during) * float(evidence.parameter(*during, "groups"))
+        consumed = evidence.interval(during, "consumed_per_s")
+        if consumed.high >= REACHED * planned:
+            why = f"{consumed.value:,.0f} of {planned:,.0f}/s planned were consumed with {cell_text(during[1])}"
+            raise NotMeasurable(f"{why}: the sender's own pace, and not what consumers could have had")
+    return found
+
+
+def _less_in_all_behind(evidence: Evidence) -> Answer:
+    """Written and read together, while all read at the end of the log and while some read further back.
+
+    Those begin later, and must have begun before anything is measured: else they would have read less for that alone.
+    """
+    cells = evidence.cells(part=TIPS_BEHIND, consume="during")
+    live, behind = (
+        [where for where in cells if (_time_s(evidence, where, "behind") > 0) == is_behind]
+        for is_behind in (False, True)
+    )
+    if not live or not behind:
+        raise NotMeasurable("nothing was measured with all consumers at the end of the log, and with some behind it")
+    if _time_s(evidence, behind[0], "behind") >= _time_s(evidence, behind[0], "warm_up"):
+        raise NotMeasurable(f"with {cell_text(behind[0][1])} they begin when some of it was measured: raise warm_up")
+    at_end, further_back = (
+        evidence.together(where, "mb_per_s", "consumed_mb_per_s", operator.add) for where in (live[0], behind[0])
+    )
+    why = f"with {cell_text(live[0][1])} against {cell_text(behind[0][1])}"
+    return higher_of("all that is written and read", at_end, further_back, why=why)
+
+
+def _time_s(evidence: Evidence, where: tuple[Results, Cell], name: str) -> float:
+    """Of a workload that says nothing, none."""
+    said = evidence.parameter(*where, name)
+    return 0.0 if said in ("0", "None") else parse_time_s(said)
 
 
 # --- The table -------------------------------------------------------------------------------------------------------
@@ -129,7 +174,7 @@ FINDINGS: Final[tuple[Finding, ...]] = (
             quote="In all environments, consumers were able to keep up with producers, resulting in 3x the producer "
             "bandwidth (3 consumer groups).",
         ),
-        question=times("consumed_mb_per_s", "mb_per_s", factor=_groups, within=0.05),
+        question=times("consumed_mb_per_s", "mb_per_s", factor=_groups, by=0.05),
     ),
     Finding(
         preset="s2-cku",
@@ -194,14 +239,14 @@ FINDINGS: Final[tuple[Finding, ...]] = (
     ),
     Finding(
         preset="s2-tips",
-        text="Consumers that read further back get less than those at the end of the log.",
+        text="While messages are sent, less is written and read in all if some consumers read further back in the log.",
         source=Source(
             paper=CKU,
             section="Benchmark Overview",
             quote="If your application has non-real-time consumers, which are reading further back from the log, you "
             "may not achieve the full CKU bandwidth because the workload will become more disk bound.",
         ),
-        question=higher("consumed_mb_per_s", part=TIPS_BEHIND, this=_DURING, than=_AFTER),
+        question=_less_in_all_behind,
     ),
     Finding(
         preset="s4-fig9",
@@ -256,11 +301,12 @@ FINDINGS: Final[tuple[Finding, ...]] = (
             quote="In the former case(after publishing is done), the throughput observed by the consumer will be "
             "greater than the latter one",
         ),
-        question=higher("consumed_mb_per_s", this=_AFTER, than=_DURING),
+        question=_more_after_than_during,
     ),
     Finding(
         preset="s4-after",
-        text="Consumed after publishing has ended, messages take longer from end to end.",
+        text="Consumed after publishing has ended, messages take longer from end to end. That counts from when each "
+        "was due or sent, so what has waited is older, however fast it is then consumed.",
         source=Source(
             paper=AWS,
             section="section IV-C",

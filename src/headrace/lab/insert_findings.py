@@ -1,5 +1,6 @@
 """What 'How Fast Can We Insert?' found: rates, steadiness, load and packets, by acks, batches and where senders are."""
 
+from functools import partial
 from typing import Any, Final
 
 from headrace.lab.bottleneck import Verdict as Bottleneck
@@ -11,10 +12,12 @@ from headrace.lab.evidence import (
     alike,
     all_of,
     each_reaches,
+    guarded,
     higher,
     steady,
     together,
     verdict,
+    within,
 )
 from headrace.lab.finding import Finding
 from headrace.lab.machine_evidence import (
@@ -27,7 +30,7 @@ from headrace.lab.machine_evidence import (
 )
 from headrace.lab.published import INSERT, Source
 from headrace.lab.readings.machine_metrics import PACKETS
-from headrace.lab.results import cell_text
+from headrace.lab.results import Cell, Results, cell_text
 from headrace.lab.sender_places import LOCAL, MIXED, REMOTE
 
 _AWAY: Final = (MIXED, REMOTE)  # With at least one sender that is remote.
@@ -58,12 +61,13 @@ def _limited_by(*wanted: Bottleneck, **match: Any) -> Question:
     """Every cell with these values, in all of its repeats, by one of these."""
 
     def question(evidence: Evidence) -> Answer:
-        answers = []
-        for where in evidence.cells(**match) or [evidence.one(**match)]:
-            found = evidence.bottlenecks(where)
-            why = f"the bottleneck with {cell_text(where[1])} is {', '.join(found)}"
-            answers.append(verdict({*found} <= {each.value for each in wanted}, why))
-        return together(answers)
+        cells = evidence.cells(**match) or [evidence.one(**match)]
+        return together([guarded(partial(answer, evidence, where)) for where in cells])
+
+    def answer(evidence: Evidence, where: tuple[Results, Cell]) -> Answer:
+        found = evidence.bottlenecks(where)
+        why = f"the bottleneck with {cell_text(where[1])} is {', '.join(found)}"
+        return verdict({*found} <= {each.value for each in wanted}, why)
 
     return question
 
@@ -84,9 +88,9 @@ def _is_close_to_the_link(evidence: Evidence) -> Answer:
     where = evidence.one(sender=REMOTE)
     if where[0].scenario.target.get("kind") == "cluster":
         raise NotMeasurable("what the link to the brokers can carry is not known")
-    found = evidence.interval(where, "mb_per_s").value
-    why = f"{found:,.1f} MB/s over a link of {_LINK_MB_PER_S:,.1f} MB/s"
-    return verdict(found >= _CLOSE_SHARE * _LINK_MB_PER_S, why)
+    found = evidence.interval(where, "mb_per_s")
+    why = f"{found.value:,.1f} MB/s over a link of {_LINK_MB_PER_S:,.1f} MB/s"
+    return within(found, why, least=_CLOSE_SHARE * _LINK_MB_PER_S)
 
 
 def _insert(section: str, quote: str) -> Source:
@@ -307,7 +311,7 @@ INSERT_FINDINGS: Final[tuple[Finding, ...]] = (
             "double this number accordingly.",
         ),
         question=_remote(
-            alike(PACKETS, this={"sender": REMOTE}, that={"sender": MIXED}, factor=2.0, within=_DOUBLED_WITHIN)
+            alike(PACKETS, this={"sender": REMOTE}, that={"sender": MIXED}, factor=2.0, by=_DOUBLED_WITHIN)
         ),
     ),
     Finding(

@@ -71,6 +71,7 @@ class Load:
     consumer_engine: str = "librdkafka"
     consume: str = "during"
     consumer_stagger: float = 0.0
+    behind: float = 0.0  # The last group begins so many seconds after the senders, with what there is by then.
     consumer_client: Mapping[str, str] = field(default_factory=dict)
     restart: bool = False
     warm_up: float | None = None
@@ -95,6 +96,8 @@ class Load:
             raise ConfigError(f"file: there is no file {self.file}")
         if self.measured_s is not None and self.measured_s <= 0:
             raise ConfigError(f"duration: of {self.measured_s:g} s nothing can be told")
+        if self.behind:
+            self._check_behind()
         for fault in self.faults:
             if self.duration is not None and fault.at_s >= self.send_s:
                 raise ConfigError(f"faults: {fault} comes after the end, {self.send_s:g} s after the start")
@@ -105,6 +108,12 @@ class Load:
             raise ConfigError(f"consumer_engine: {self.consumer_engine} consumes what a program has sent, see engine")
         elif not isinstance(self.rate, Share):
             self.scenario(topic=self.topic, seed=self.seed)
+
+    def _check_behind(self) -> None:
+        if not self.groups or self.consume != "during" or self.is_by_program:
+            raise ConfigError("behind: is for a group of the lab's own consumers, while messages are sent")
+        if self.measured_s is not None and self.behind >= self.send_s:
+            raise ConfigError(f"behind: {self.behind:g} s after the start is after the end, {self.send_s:g} s after it")
 
     def _check_programs(self) -> None:
         if not self.size.isdigit():

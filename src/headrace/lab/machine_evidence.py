@@ -6,9 +6,23 @@ waits.
 
 from collections.abc import Callable
 from functools import partial
+from statistics import fmean
 from typing import Any, Final
 
-from headrace.lab.evidence import ALIKE, Answer, Evidence, NotMeasurable, Question, guarded, together, verdict
+from headrace.lab.evidence import (
+    ALIKE,
+    TELLING,
+    Answer,
+    Evidence,
+    NotMeasurable,
+    Question,
+    Verdict,
+    guarded,
+    ratio_of,
+    together,
+    verdict,
+    within,
+)
 from headrace.lab.intervals import Interval
 from headrace.lab.metrics import metric_text
 from headrace.lab.readings.machine_metrics import LOAD
@@ -34,10 +48,19 @@ def unsteady_ones_are_overloaded(evidence: Evidence) -> Answer:
     answer = _each(unsteady, lambda where: _against_cores(evidence, where, is_above=True))
     if not steady:
         return answer
-    lowest = min(_load(evidence, where).value for where in unsteady)
-    highest = max(_load(evidence, where).value for where in steady)
+    return together([answer, guarded(lambda: _is_highest(evidence, unsteady, steady))])
+
+
+def _is_highest(evidence: Evidence, unsteady: list[Where], steady: list[Where]) -> Answer:
+    """Every load of the one is above every load of the other, or one of them is below one for certain."""
+    ones, others = ([_load(evidence, where) for where in cells] for cells in (unsteady, steady))
+    lowest, highest = min(each.value for each in ones), max(each.value for each in others)
     why = f"from {lowest:.1f} on where it was not steady, up to {highest:.1f} where it was"
-    return together([answer, verdict(lowest > highest, why)])
+    if min(each.low for each in ones) > max(each.high for each in others):
+        return verdict(True, why)
+    if min(each.high for each in ones) < max(each.low for each in others):
+        return verdict(False, why)
+    raise NotMeasurable(f"{why}: too uncertain to tell")
 
 
 def overloaded(**match: Any) -> Question:
@@ -52,16 +75,14 @@ def overloaded(**match: Any) -> Question:
 
 def load_is_not_proportional(evidence: Evidence) -> Answer:
     """To the rate: what a message costs is not the same in all cells."""
-    costs = []
-    for where in evidence.cells() or [evidence.one()]:
-        rate = evidence.interval(where, "rate_per_s").value
-        if rate <= 0:
-            raise NotMeasurable(f"nothing was sent with {cell_text(where[1])}")
-        costs.append(_load(evidence, where).value / rate * 1000)
+    cells = evidence.cells() or [evidence.one()]
+    costs = sorted((evidence.per(where, LOAD, "rate_per_s") for where in cells), key=fmean)
     if len(costs) < 2:
         raise NotMeasurable("of one configuration alone nothing is in proportion")
-    why = f"a load of {min(costs):.4f} to {max(costs):.4f} for every 1,000 messages/s"
-    return verdict(min(costs) < (1 - ALIKE) * max(costs), why)
+    lowest, highest = costs[0], costs[-1]
+    why = f"a load of {1000 * fmean(lowest):.4f} to {1000 * fmean(highest):.4f} for every 1,000 messages/s"
+    is_alike = within(ratio_of("load", lowest, highest, why=why), why, least=1 - ALIKE)
+    return verdict(is_alike.verdict is not Verdict.HOLDS, why)
 
 
 def load_at_most(share: float, **match: Any) -> Question:
@@ -101,6 +122,10 @@ def more(metric: str, *, this: dict[str, Any], than: dict[str, Any]) -> Question
             f"{metric_text(metric)}: {found.value:,.0f} with {cell_text(one[1])}, "
             f"{base.value:,.0f} with {cell_text(other[1])}"
         )
+        is_apart = found.low > base.high or found.high < base.low
+        span = max(found.high, base.high) - min(found.low, base.low)
+        if not is_apart and span > 2 * TELLING * max(found.value, base.value):
+            raise NotMeasurable(f"{why}: too uncertain to tell")
         return verdict(found.low > base.high, why)
 
     return question
@@ -134,9 +159,9 @@ def _cores(run: Results) -> int:
 
 
 def _is_below(load: Interval, limit: float, why: str) -> bool:
-    if load.is_known and load.contains(limit):
+    if load.contains(limit):
         raise NotMeasurable(f"{why}: too uncertain to tell")
-    return load.value < limit
+    return load.high < limit
 
 
 def _load_text(load: Interval, cores: int, cell: Cell) -> str:

@@ -143,6 +143,7 @@ class _Repeat:
                 members=load.consumers,
                 engine=load.consumer_engine,
                 stagger_s=load.consumer_stagger,
+                behind_s=load.behind,
                 crew=self._crew,
             ) as consumers,
             _sampling(self._target, readings) as sampler,

@@ -156,6 +156,7 @@ KEYS: Final[Mapping[str, Parse]] = {
     "consumer_engine": _consumer_engine,
     "consume": choice(*CONSUME),
     "consumer_stagger": _time,
+    "behind": _time,
     "consumer_client": pairs,
     # The target afterwards.
     "restart": yes_or_no,

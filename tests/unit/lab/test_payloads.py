@@ -142,9 +142,7 @@ def test_a_stream_reads_no_further_than_it_must() -> None:
     assert [*islice(stream.take(2), 2)] == [b"10", b"11"]
 
 
-def test_what_is_generated_is_on_disk_before_the_first_is_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_generated_is_on_disk_before_the_first_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made: list[int] = []
 
