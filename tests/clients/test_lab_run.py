@@ -1,6 +1,7 @@
 """`headrace lab run` as a command: short runs on a node, mistakes that are told in a line, and runs that are shown."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from typer.testing import CliRunner, Result
 
 from headrace.cli.app import app
 from headrace.lab.results import read_results
+from tests.left_running import Marked
 
 
 def lab(*words: str | Path, status: int = 0) -> Result:
@@ -15,6 +17,14 @@ def lab(*words: str | Path, status: int = 0) -> Result:
     assert result.exit_code == status, f"{words}: {result.exit_code}\n{result.output}"
     assert "Traceback" not in result.output
     return result
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Neither a broker nor a sender, whatever became of the command."""
+    marked = Marked(monkeypatch)
+    yield
+    marked.check_none_left()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from headrace.lab.bottleneck import Verdict
 from headrace.lab.readings.process_tree import everyone, tree
@@ -83,6 +84,31 @@ def test_a_topic_is_assigned_to_a_named_broker_of_three(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("java")
+def test_a_workload_names_the_broker_that_has_its_topic(tmp_path: Path) -> None:
+    with running(parse_target({**SMALL, "brokers": 3}, name="three")) as target:
+        admin = AdminClient({"bootstrap.servers": target.bootstrap})
+        seen: set[tuple[int, tuple[int, ...]]] = set()
+
+        def watch(moment: Moment) -> None:
+            topics = admin.list_topics(timeout=20).topics
+            (mine,) = (topic for name, topic in topics.items() if name.startswith("mine"))
+            assert len(mine.partitions) == 2
+            seen.update((partition.leader, tuple(partition.replicas)) for partition in mine.partitions.values())
+
+        for broker, replication in (("broker3", 1), ("2", 2)):
+            seen.clear()
+            workload = parse_workload(
+                {**SHORT, "topic": "mine", "broker": broker, "partitions": 2, "replication": replication}, name="test"
+            )
+            results = run_workload(workload, find_target(target.bootstrap), out=tmp_path / broker, watch=watch)
+            assert results.partial is None
+            assert sum(second.acknowledged for second in results.seconds) > 0
+            leader = target.member(broker).node_id
+            assert {first for first, _ in seen} == {leader}
+            assert {(len(replicas), replicas[0]) for _, replicas in seen} == {(replication, leader)}
+
+
+@pytest.mark.usefixtures("java")
 def test_three_brokers_of_which_one_is_killed(tmp_path: Path) -> None:
     quick = {"broker.heartbeat.interval.ms": 500, "broker.session.timeout.ms": 3000}
     results = run(
@@ -123,6 +149,18 @@ def test_a_backlog_is_consumed_after_all_was_sent(tmp_path: Path, engine: str) -
     assert line.metrics["consumed_per_s"] > 0
 
 
+@pytest.mark.parametrize("engine", ["librdkafka", "columnar"])
+def test_a_group_that_is_behind_begins_later_with_all_that_there_is(tmp_path: Path, engine: str) -> None:
+    results = run(tmp_path, "node", groups=2, behind="2s", partitions=2, duration="5s", consumer_engine=engine)
+    assert results.partial is None
+    # The other reads at the end of the log meanwhile, so what both have got by then is what one has.
+    early = [second for second in results.seconds if second.more["second"] < 2]
+    sent_early, consumed_early = (sum(getattr(each, name) for each in early) for name in ("sent", "consumed"))
+    assert 0 < consumed_early <= sent_early
+    sent = sum(second.acknowledged for second in results.seconds)
+    assert sum(second.consumed for second in results.seconds) == 2 * sent
+
+
 def test_a_slow_consumer_is_what_holds_consuming_up(tmp_path: Path) -> None:
     """It may run for a hundredth of the time, until all was sent; the sender is not held up by it."""
     duration_s = 6
@@ -149,11 +187,18 @@ def test_a_slow_consumer_is_what_holds_consuming_up(tmp_path: Path) -> None:
     assert sum(second.consumed for second in results.seconds) == sent
 
 
-def test_a_pause_shows_in_latency_from_the_plan(tmp_path: Path) -> None:
-    results = run(tmp_path, "node", faults="pause:node@2s+1s", duration="4s", acks=1)
+def test_a_pause_shows_in_latency_from_the_plan_and_not_from_the_sending(tmp_path: Path) -> None:
+    """Two seconds of twelve, for a sender that has room for some forty messages: the only ones that were under way."""
+    results = run(
+        tmp_path, "node", faults="pause:node@4s+2s", rate="1K", duration="12s", acks=1, linger=0, buffer="4KiB"
+    )
     assert results.partial is None
     (line,) = results.repeats
-    assert line.metrics["planned_latency_p99_ms"] > 500
+    assert line.metrics["planned_latency_p99_ms"] > 1800
+    assert line.metrics["send_latency_p99_ms"] < 900
+    # It was there, and so few were sent into it that it disappears.
+    assert line.metrics["send_latency_p50_ms"] < 900
+    assert max(upper_us for upper_us, _ in line.histograms["send_latency"]) > 1.8e6
 
 
 def test_a_node_that_is_killed_comes_back_where_it_is_told_to(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from headrace.lab.errors import NotMeasurableHere
 from headrace.lab.remote import link
 from tests.clients.command_line import Headrace
+from tests.oracle.toolbox import ToolMissing, without_tool
 from tests.pipeline.spark_processes import wait_until
 
 RUN_S_MAX = 120.0
@@ -27,7 +28,7 @@ def links() -> None:
         with link():
             pass
     except NotMeasurableHere as lack:
-        pytest.skip(str(lack))
+        without_tool(ToolMissing(str(lack)))
 
 
 def words(*more: str) -> list[str]:

@@ -14,7 +14,10 @@ from headrace.lab.results import Bottleneck, EndLine, Results, read_results
 from tests.oracle.toolbox import ToolMissing, require_tool, without_tool
 from tests.result_values import latencies, repeat, scenario, seconds, write
 
-webdriver = pytest.importorskip("selenium.webdriver")
+try:
+    from selenium import webdriver
+except ImportError:
+    without_tool(ToolMissing("selenium is not installed (pip install selenium)"))
 
 HINT = "the Debian packages are chromium and chromium-driver"
 FLAGS = (

@@ -1,10 +1,12 @@
 """The lab put to the test: rates that its senders have to hold, a limit to find, a neighbour to notice.
 
-In a round each rate is sent by either engine to a node in a process of its own on the same machine, a sink that takes
-37,000 messages a second is searched for what it takes, and a rate is measured beside a busy loop. A share of the proof
-sends a tenth of the highest and accounts for every message: only the whole says what a calm machine holds.
+In a round it is counted what either engine sends to a sink that keeps nothing, each rate is sent by either engine to a
+node in a process of its own on the same machine, a sink that takes 37,000 messages a second is searched for what it
+takes, and a rate is measured beside a busy loop. A share of the proof sends a tenth of the highest and accounts for
+every message: only the whole says what a calm machine holds.
 """
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -26,14 +28,34 @@ _PASSED: Final = "passed"
 
 def run(work: Slice) -> Facts:
     facts: Facts = {}
-    node, limited = find_target("node"), parse_target({"kind": "null", "limit": LIMIT_PER_S}, name="limited")
+    node, null, limited = (
+        find_target("node"),
+        find_target("null"),
+        parse_target({"kind": "null", "limit": LIMIT_PER_S}, name="limited"),
+    )
     for unit in work.each():
         out = work.scratch / str(unit)
+        facts = merge_facts(facts, find_ceilings(null, out, is_full=work.is_full))
         for found in hold_rates(node, out, is_full=work.is_full):
             facts = merge_facts(facts, found)
         if work.is_full:
             facts = merge_facts(facts, find_limit(limited, out))
         facts = merge_facts(facts, notice_neighbour(node, out))
+    return facts
+
+
+def find_ceilings(null: TargetSpec, out: Path, *, is_full: bool) -> Facts:
+    """Of each engine by itself, with one process and with two. How high they are is the machine's; that there is one is
+    ours."""
+    seconds, warm_up = ("5s", "2s") if is_full else ("1s", "1s")
+    facts: Facts = {}
+    for engine, processes in itertools.product(PROCESSES, (1, 2)):
+        name = f"ceiling_{engine}_{processes}"
+        line = measure(
+            null, out / name, rate="max", duration=seconds, warm_up=warm_up, engine=engine, processes=processes
+        )
+        assert line.metrics["rate_per_s"] > 0
+        facts[f"{name}_per_s_min"] = round(line.metrics["rate_per_s"])
     return facts
 
 

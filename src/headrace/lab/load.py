@@ -13,14 +13,12 @@ from headrace.errors import ConfigError
 from headrace.lab.engines import Terms
 from headrace.lab.faults import Fault
 from headrace.lab.programs import PROGRAMS
-from headrace.lab.scenario import PROFILES, Payload, Scenario
+from headrace.lab.scenario import PROFILES, Payload, Scenario, check_possible
 from headrace.lab.sender_places import REMOTE, places_of
 
 UNPACED: Final = "max"
 NOBODY: Final = "none"  # The engine where nothing is sent: a target is started, and left alone.
 CONSUME: Final = ("during", "after")
-# More than a process has been seen to send by far, to nothing and from memory.
-RATE_PER_PROCESS_MAX: Final = 20e6
 _WARM_UP_S: Final = 5
 _DURATION_S: Final = 30.0
 
@@ -83,11 +81,8 @@ class Load:
             return
         if self.rate is None and self.schedule != "replay":
             raise ConfigError(f"rate is missing: how many messages a second? 500, 100K or {UNPACED}")
-        if isinstance(self.rate, float) and self.rate > RATE_PER_PROCESS_MAX * self.processes:
-            raise ConfigError(
-                f"rate: {self.rate:,.0f} messages a second from {self.processes} process(es) is impossible: "
-                f"no process sends {RATE_PER_PROCESS_MAX:,.0f}"
-            )
+        if isinstance(self.rate, float):
+            check_possible(self.rate, processes=self.processes)
         if self.rate == UNPACED and self.schedule != "constant":
             raise ConfigError(f"rate: {UNPACED} has no schedule, so it cannot be {self.schedule}")
         if self.partition is not None and self.partition >= self.partitions:

@@ -52,10 +52,21 @@ Int64s = npt.NDArray[np.int64]
 GENERATORS: Final = ("sensor", "weblog", "random")
 SCHEDULES: Final = ("constant", "poisson", "bursts", "replay", "unpaced")
 
+# More than a process has been seen to send by far, to nothing and from memory.
+RATE_PER_PROCESS_MAX: Final = 20e6
+
 # Named sets of terms, as published experiments used them. S0 is 'How Fast Can We Insert?' (2020), table II.
 PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "s0": {"acks": "0", "batch_bytes": 16_384, "linger_ms": 0.0, "buffer_bytes": 33_554_432, "compression": "none"},
 }
+
+
+def check_possible(rate_per_s: float, *, processes: int) -> None:
+    if rate_per_s > RATE_PER_PROCESS_MAX * processes:
+        raise ConfigError(
+            f"rate: {rate_per_s:,.0f} messages a second from {processes} process(es) is impossible: "
+            f"no process sends {RATE_PER_PROCESS_MAX:,.0f}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +139,8 @@ class Scenario:
             raise ConfigError("an unpaced schedule has no rate")
         if self.rate_per_s is not None and self.rate_per_s <= 0:
             raise ConfigError(f"a rate of {self.rate_per_s:g} messages a second sends nothing")
+        if self.rate_per_s is not None and self.processes >= 1:  # Of none it is said below that they send nothing.
+            check_possible(self.rate_per_s, processes=self.processes)
         if self.schedule == "replay" and self.payload.file is None and not self.payload.in_ram:
             raise ConfigError("a replay needs a log that ends: a file, or what is read in RAM")
         if self.speed <= 0 or self.burst_messages < 1:
