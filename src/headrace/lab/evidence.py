@@ -53,6 +53,7 @@ class NotMeasurable(Exception):
 
 
 Question = Callable[["Evidence"], Answer]
+Factor = Callable[["Evidence", tuple[Results, Cell]], float]
 
 
 def answered(question: Question, runs: Sequence[Results]) -> Answer:
@@ -282,11 +283,11 @@ def _steady(evidence: Evidence, where: tuple[Results, Cell], wanted: bool) -> An
     return verdict(found == wanted, f"{'steady' if found else 'not steady'} with {cell_text(where[1])}")
 
 
-def times(metric: str, of: str, *, factor: Callable[[Evidence], float], by: float) -> Question:
+def times(metric: str, of: str, *, factor: Factor, by: float) -> Question:
     """In every cell one metric is so many times another: it differs `by` no larger a share."""
 
     def answer(evidence: Evidence, where: tuple[Results, Cell]) -> Answer:
-        found, wanted = mean_interval(evidence.per(where, metric, of)), factor(evidence)
+        found, wanted = mean_interval(evidence.per(where, metric, of)), factor(evidence, where)
         why = f"{metric_text(metric)} is {found.value:.2f} times {metric_text(of)}, of {wanted:g} expected"
         return within(found, why, least=wanted * (1 - by), most=wanted * (1 + by))
 

@@ -80,9 +80,11 @@ def judge(preset: str, runs: Sequence[Results]) -> list[Judgement]:
 # --- Questions of one paper alone ------------------------------------------------------------------------------------
 
 
-def _groups(evidence: Evidence) -> float:
-    run, cell = evidence.one()
-    return float(evidence.parameter(run, cell, "groups"))
+def _groups(evidence: Evidence, where: tuple[Results, Cell]) -> float:
+    said = evidence.parameter(*where, "groups")
+    if said == "None":
+        raise NotMeasurable(f"no group of consumers was configured with {cell_text(where[1])}")
+    return float(said)
 
 
 def _most_of_the_rate(evidence: Evidence) -> Answer:
@@ -122,7 +124,7 @@ def _more_after_than_during(evidence: Evidence) -> Answer:
     during = evidence.one(**_DURING)
     found = higher("consumed_mb_per_s", this=_AFTER, than=_DURING)(evidence)
     if found.verdict is Verdict.HOLDS and evidence.parameter(*during, "rate") != UNPACED:
-        planned = evidence.planned_per_s(during) * float(evidence.parameter(*during, "groups"))
+        planned = evidence.planned_per_s(during) * _groups(evidence, during)
         consumed = evidence.interval(during, "consumed_per_s")
         if consumed.high >= REACHED * planned:
             why = f"{consumed.value:,.0f} of {planned:,.0f}/s planned were consumed with {cell_text(during[1])}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headrace.lab.sender_places import MIXED, REMOTE
+from headrace.lab.sender_places import MIXED
 
 _K: Final = 1000
 
@@ -57,12 +57,20 @@ _FIG6_DISK: Final = _insert(
 _FIG7_LOWEST: Final = _insert("IV-E", "the lowest one is at about 250K MPS")
 _FIG7_ACKS: Final = _insert("IV-E", "Changing acks to either 1 or all resulted in a rise to a rate of about 320K MPS.")
 _FIG7_BATCH: Final = _insert("IV-B", "The maximum is at about 294K MPS with increased batch size.")
+_FIG7_SUMMARY: Final = _insert(
+    "IV-B", "The results for the acks levels of 1 and all are similar with input rates around 340K MPS."
+)
 _FIG7_PEAK: Final = _insert("IV-E", "the highest ingestion rates peak at about 420K MPS for a short period")
 _FIG8: Final = _insert("IV-E", "The highest peaks are at about 80 MB/second.")
 _FIG10_REMOTE: Final = _insert(
     "IV-F",
     "the two settings where at least one data sender is executed remotely lead to the same result: a steady input rate "
     "of about 420K MPS",
+)
+_FIG10_SUMMARY: Final = _insert(
+    "IV-B",
+    "The highest input rate with about 421K MPS was achieved with two distinct data sender processes, each sending "
+    "250K MPS.",
 )
 _FIG10_LOCAL: Final = _insert("IV-F", "with a maximum input rate of about 460K MPS")
 _FIG11_LOCAL: Final = _insert(
@@ -87,7 +95,55 @@ _FIG10_LOAD_REMOTE: Final = _insert(
 _FIG12_NONE: Final = _insert("IV-F", "no remote data senders result in between 25 and 60 received packages on eth0")
 _FIG12_ONE: Final = _insert("IV-F", "One remote data sender amounts to about 30K received packages")
 _FIG12_TWO: Final = _insert("IV-F", "two remote data senders are about to double this number accordingly")
+_UNIT: Final = Source(
+    paper=CKU,
+    section="Introduction",
+    quote="one CKU is capable of sustaining 50 MB/s producer bandwidth and 150 MB/s consumer bandwidth",
+)
+_UNIT_LIMITS: Final = Source(
+    paper=CKU,
+    section="Introduction",
+    quote="Notable upper limits include the maximum number of simultaneously connected clients (1,000 per CKU) and the "
+    "maximum number of topic partitions (3,000 per CKU).",
+)
+_PARTITION_LIMITS: Final = Source(
+    paper=CKU,
+    section="Introduction",
+    quote="there is also an upper limit on per-partition producer bandwidth (5 MB/s) and per-partition consumer "
+    "bandwidth (15 MB/s)",
+)
+_SUSTAINED: Final = Source(
+    paper=CKU,
+    section="Results",
+    quote="2 CKUs are capable of sustaining 100 MB/s producer bandwidth and 300 MB/s consumer bandwidth, but may "
+    "support larger bandwidth bursts.",
+)
+_CONFIGURED: Final = Source(
+    paper=CKU,
+    section="Results",
+    quote="we configured producers in the benchmarks to produce with the rate slightly higher than sustained 2-CKU "
+    "rate: 120 MB/s",
+)
+_DIPS: Final = Source(
+    paper=CKU,
+    section="Results",
+    quote="On other clouds, bandwidth fluctuated between about 100 MB/s and 150 MB/s, where log flushes to disk caused "
+    "dips in bandwidth followed by bandwidth spikes due to clients catching up to their throughput rate.",
+)
 _CLOUDS: Final = Source(paper=CKU, section="table in Results", quote="AWS 117 351 GCP 106 318 Azure 106 318")
+
+_BANDWIDTHS: Final = ("mb_per_s", "consumed_mb_per_s")
+
+
+def _levels(preset: str, source: Source, values: tuple[float, float], text: str) -> list[Published]:
+    """In and out, as the white paper has them by pairs."""
+    return [
+        Published(
+            preset=preset, metric=metric, value=value, is_level=True, source=source, text=f"{value:g} MB/s: {text}"
+        )
+        for metric, value in zip(_BANDWIDTHS, values, strict=True)
+    ]
+
 
 PUBLISHED: Final[tuple[Published, ...]] = (
     Published(
@@ -118,6 +174,10 @@ PUBLISHED: Final[tuple[Published, ...]] = (
         cell={"acks": "0", "batch_size": "64KiB"},
     ),
     Published(
+        preset="s0-fig7", metric="rate_per_s", value=340 * _K, is_level=True, source=_FIG7_SUMMARY,
+        text="340 K: around it acks 1 and all, by the paper's own summary",
+    ),
+    Published(
         preset="s0-fig7", metric="rate_per_s", value=420 * _K, is_level=True, source=_FIG7_PEAK,
         text="420 K: peaks of 64 KiB, acks 1 and all",
     ),
@@ -127,6 +187,10 @@ PUBLISHED: Final[tuple[Published, ...]] = (
     Published(
         preset="s0-fig10", metric="rate_per_s", value=420 * _K, is_level=True, source=_FIG10_REMOTE,
         text="420 K: steady, one sender or both remote",
+    ),
+    Published(
+        preset="s0-fig10", metric="rate_per_s", value=421 * _K, is_level=True, source=_FIG10_SUMMARY,
+        text="421 K: the highest of all, by the paper's own summary",
     ),
     Published(
         preset="s0-fig10", metric="rate_per_s", value=460 * _K, is_level=True, source=_FIG10_LOCAL,
@@ -165,13 +229,32 @@ PUBLISHED: Final[tuple[Published, ...]] = (
         cell={"sender": MIXED},
     ),
     Published(
-        preset="s0-fig10", metric="received_packets_per_s", value=60 * _K, text="two remote", source=_FIG12_TWO,
-        cell={"sender": REMOTE},
+        preset="s0-fig10", metric="received_packets_per_s", value=60 * _K, is_level=True, source=_FIG12_TWO,
+        text="60 K: what 'about to double' 30 K comes to, two remote",
     ),
     *(
         Published(preset="s2-cku", metric=metric, value=value, text=cloud, source=_CLOUDS)
         for cloud, values in {"AWS": (117, 351), "GCP": (106, 318), "Azure": (106, 318)}.items()
-        for metric, value in zip(("mb_per_s", "consumed_mb_per_s"), values, strict=True)
+        for metric, value in zip(_BANDWIDTHS, values, strict=True)
+    ),
+    *_levels("s2-cku", _SUSTAINED, (100, 300), "sustained by two units"),
+    *_levels("s2-cku", _UNIT, (50, 150), "sustained by one unit"),
+    Published(
+        preset="s2-cku", metric="mb_per_s", value=120, is_level=True, source=_CONFIGURED,
+        text="120 MB/s: configured",
+    ),
+    Published(
+        preset="s2-cku", metric="mb_per_s", value=150, is_level=True, source=_DIPS,
+        text="100 to 150 MB/s: between dips and spikes, GCP and Azure",
+    ),
+    *_levels("s2-tips", _PARTITION_LIMITS, (5, 15), "the limit of one partition"),
+    Published(
+        preset="s2-tips", metric="connections", value=1000, is_level=True, source=_UNIT_LIMITS,
+        text="1,000 connections: the limit of one unit",
+    ),
+    Published(
+        preset="s2-tips", metric="partitions", value=3000, is_level=True, source=_UNIT_LIMITS,
+        text="3,000 partitions: the limit of one unit",
     ),
 )  # fmt: skip
 

@@ -428,6 +428,24 @@ def test_a_difference_within_chance_is_none_and_within_much_chance_untold() -> N
 # --- The tables ------------------------------------------------------------------------------------------------------
 
 
+def test_a_workload_without_groups_or_a_rate_cannot_tell() -> None:
+    found = cku(rate=239e3, consumed=3.0)
+    for workload, told in (({"rate": "240K"}, [UNTOLD, HOLDS]), ({"groups": 3}, [HOLDS, UNTOLD])):
+        unsaid = replace(found, scenario=replace(found.scenario, workload=workload))
+        assert verdicts("s2-cku", unsaid) == told
+
+
+def test_what_the_papers_state_of_limits() -> None:
+    stated = {(each.preset, each.metric, each.value) for each in PUBLISHED if each.is_level}
+    assert {("s0-fig7", "rate_per_s", 340_000), ("s0-fig10", "rate_per_s", 421_000)} <= stated
+    assert {("s2-cku", "mb_per_s", value) for value in (50, 100, 120)} <= stated
+    assert {("s2-cku", "consumed_mb_per_s", value) for value in (150, 300)} <= stated
+    assert {("s2-tips", "mb_per_s", 5), ("s2-tips", "consumed_mb_per_s", 15)} <= stated
+    assert {("s2-tips", "connections", 1000), ("s2-tips", "partitions", 3000)} <= stated
+    # 'About to double' is no number of its own.
+    assert not [each for each in PUBLISHED if each.metric == PACKETS and each.cell == {"sender": "remote"}]
+
+
 def test_every_preset_that_is_published_is_judged_and_quoted() -> None:
     judged = {finding.preset for finding in FINDINGS}
     assert {each.preset for each in PUBLISHED} <= judged

@@ -107,7 +107,7 @@ def test_a_run_of_a_preset_has_its_findings_judged(tmp_path: Path) -> None:
         for when, mb in {"during": 10.0, "after": 30.0}.items()
         for number, factor in enumerate((0.99, 1.0, 1.01))
     ]
-    results = read_results(write(tmp_path / "a", [scenario("s4-after"), *repeats, EndLine()]))
+    results = read_results(write(tmp_path / "a", [scenario("s4-after", workload={"rate": "max"}), *repeats, EndLine()]))
     shown = Outline(page([results]))
     assert [each["data-verdict"] for each in shown.having("data-verdict")] == ["holds", "does not hold"]
     assert "greater than the latter one" in shown.text
