@@ -79,6 +79,26 @@ def seconds(
     ]
 
 
+def reading(second: int, *, load: float) -> str:
+    """A line of the machine at the end of that second."""
+    machine = {
+        "busy_share": 0.5,
+        "load_1m": load,
+        "disks": {"a": {"written_bytes_per_s": 2**20}, "b": {"written_bytes_per_s": 2**21}},
+        "interfaces": {
+            "lo": {"received_bytes_per_s": 2**22, "received_packets_per_s": 7.0},
+            "eth0": {"received_bytes_per_s": 1.0, "received_packets_per_s": 30_000.0},
+        },
+    }
+    at = (STARTED + timedelta(seconds=second + 1)).isoformat()
+    return json.dumps({"type": "reading", "utc": at, "machine": machine})
+
+
+def trial(rate: float, *, held: bool, cell: Mapping[str, Any], number: int = 0) -> dict[str, Any]:
+    """Of a search for the highest rate."""
+    return {"kind": "trial", "cell": cell, "repeat": number, "rate_per_s": rate, "is_held": held, "why": "because"}
+
+
 def latencies(median_ms: float, *, count: int = 10_000) -> list[list[float]]:
     """Buckets with a tail: each further nine takes twice as long."""
     found, left = [], count

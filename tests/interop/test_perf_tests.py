@@ -301,9 +301,10 @@ def test_the_script_of_a_paper(exchange: Exchange, tmp_path: Path) -> None:
         "Producer: N.nn MB/sec, N.nn ms avg latency, N.nn ms max latency, N ms Nth, N ms Nth, N ms Nth, N ms N.nth."
     )
     rate_mb_per_s = 4_000 * 512 / (1 << 20)
-    assert 0 < float(producer.split()[1]) < 1.05 * rate_mb_per_s
+    # Paced by its plan, and held up by half of it at most: a machine with much else to do is late, not idle.
+    assert 0.5 * rate_mb_per_s < float(producer.split()[1]) < 1.05 * rate_mb_per_s
     assert [line.split(":")[0] for line in consumers] == ["Consumer 1", "Consumer 2", "Consumer 3"]
     for line in consumers:
         assert line.endswith(" MB/sec")
         # More than the rate by as much as a consumer has waited for its partitions: fetch.time.ms leaves that out.
-        assert 0 < float(line.split()[2]) < 3 * rate_mb_per_s
+        assert 0.5 * rate_mb_per_s < float(line.split()[2]) < 3 * rate_mb_per_s, line

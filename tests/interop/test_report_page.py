@@ -4,6 +4,7 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from headrace.lab.report.writing import write_report
 from headrace.lab.results import Bottleneck, EndLine, Results, read_results
 from tests.oracle.toolbox import ToolMissing, require_tool, without_tool
-from tests.result_values import latencies, repeat, scenario, seconds, write
+from tests.result_values import latencies, reading, repeat, scenario, seconds, trial, write
 
 try:
     from selenium import webdriver
@@ -88,11 +89,43 @@ def single(directory: Path) -> Results:
     )
 
 
+LOADS = {"0": (0.5, 1.25, 1.75), "1": (2.5, 3.25, 3.5)}  # By acks, second by second.
+TRIALS = ((100e3, True), (200e3, False), (150e3, True), (175e3, False), (162.5e3, True))
+
+
+def watched(directory: Path) -> Results:
+    """What a run leaves that consumed, read the machine meanwhile, and searched for the highest rate."""
+    lines: list[Any] = []
+    for acks, rate in {"0": 90_000, "1": 60_000}.items():
+        cell = {"acks": acks}
+        lines += seconds([rate, rate + 500, rate + 900], cell=cell)
+        line = repeat(
+            {"max_rate_per_s": 162.5e3, "rate_per_s": rate, "consumed_per_s": rate, "end_to_end_p99_ms": 7.5},
+            cell=cell,
+            histograms={"end_to_end": latencies(3.0)},
+            bottleneck=Bottleneck(verdict="none found"),
+        )
+        held_up = Bottleneck(verdict="consumer CPU", evidence=["the consumer used 99% of a core"])
+        lines.append(replace(line, consumer_bottleneck=held_up))
+    trials = [trial(rate, held=held, cell={"acks": acks}) for acks in LOADS for rate, held in TRIALS]
+    write(directory, [scenario("watched", workload={"groups": 1}), *lines, EndLine()], more=trials)
+    for number, loads in enumerate(LOADS.values()):
+        text = "\n".join(reading(second, load=load) for second, load in enumerate(loads))
+        (directory / f"readings-{number}.jsonl").write_text(text)
+    return read_results(directory)
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Results]]:
     made = tmp_path_factory.mktemp("runs")
     several, one = sweep(made / "sweep"), single(made / "single")
-    return {"sweep": [several], "single": [one], "both": [several, one], "published": [published(made / "published")]}
+    return {
+        "sweep": [several],
+        "single": [one],
+        "both": [several, one],
+        "published": [published(made / "published")],
+        "watched": [watched(made / "watched")],
+    }
 
 
 def show(browser: Any, page: Path, *, width_px: int, scheme: str) -> None:
@@ -112,7 +145,7 @@ def values_of(browser: Any, selector: str, *names: str) -> list[tuple[str, ...]]
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width_px", [DESK_PX, PHONE_PX])
-@pytest.mark.parametrize("of", ["sweep", "single", "both", "published"])
+@pytest.mark.parametrize("of", ["sweep", "single", "both", "published", "watched"])
 def test_a_page_fits_is_drawn_and_has_no_errors(
     browser: Any, runs: dict[str, list[Results]], tmp_path: Path, of: str, width_px: int, scheme: str
 ) -> None:
@@ -179,6 +212,36 @@ def test_numbers_are_those_of_the_results(browser: Any, runs: dict[str, list[Res
     assert "the broker died after 5 s" in words
     assert "not measurable here: in 2 of 2 repeats: the sender was late" in words
     assert "client CPU" in words
+
+
+def test_machine_consumers_and_searches_are_drawn_with_their_numbers(
+    browser: Any, runs: dict[str, list[Results]], tmp_path: Path
+) -> None:
+    show(browser, write_report(runs["watched"], tmp_path, with_figures=False).page, width_px=DESK_PX, scheme="light")
+
+    def drawn(key: str, *names: str) -> list[tuple[str, ...]]:
+        return values_of(browser, f"[data-chart={key}] path[data-series]", *names)
+
+    assert {name: tuple(map(float, ys.split())) for name, ys in drawn("machine-load-1", "data-series", "data-y")} == {
+        f"acks={acks}": loads for acks, loads in LOADS.items()
+    }
+    for key, values in {"cpu": 50.0, "disk": 3.0, "loopback": 4.0, "packets": 30_000.0}.items():
+        lines = drawn(f"machine-{key}-1", "data-y")
+        assert [[float(y) for y in ys.split()] for (ys,) in lines] == [[values] * 3] * 2, key
+    consumed = [[float(y) for y in ys.split()] for (ys,) in drawn("consumed-1", "data-y")]
+    assert consumed == [[rate, rate + 500, rate + 900] for rate in (90_000, 60_000)]
+    for number in range(2):
+        found = {
+            name: tuple(map(float, ys.split())) for name, ys in drawn(f"search-{number}-0", "data-series", "data-y")
+        }
+        assert found == {
+            "tried": tuple(rate for rate, _ in TRIALS),
+            "held": tuple(rate for rate, held in TRIALS if held),
+            "not held": tuple(rate for rate, held in TRIALS if not held),
+        }
+    words = browser.execute_script("return document.body.innerText")
+    assert "consumer CPU" in words
+    assert "the consumer used 99% of a core" in words
 
 
 def _luminance(colour: str) -> float:

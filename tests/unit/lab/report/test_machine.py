@@ -1,7 +1,5 @@
 """What the machine did meanwhile, out of the readings beside results."""
 
-import json
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,22 +8,7 @@ from headrace.lab.report.charts import LineChart
 from headrace.lab.report.machine import machine_charts
 from headrace.lab.report.subjects import subjects_of
 from headrace.lab.results import EndLine, read_results
-from tests.result_values import STARTED, repeat, scenario, seconds, write
-
-
-def reading(second: int, *, load: float) -> str:
-    """At the end of that second."""
-    machine = {
-        "busy_share": 0.5,
-        "load_1m": load,
-        "disks": {"a": {"written_bytes_per_s": 2**20}, "b": {"written_bytes_per_s": 2**21}},
-        "interfaces": {
-            "lo": {"received_bytes_per_s": 2**22, "received_packets_per_s": 7.0},
-            "eth0": {"received_bytes_per_s": 1.0, "received_packets_per_s": 30_000.0},
-        },
-    }
-    at = (STARTED + timedelta(seconds=second + 1)).isoformat()
-    return json.dumps({"type": "reading", "utc": at, "machine": machine})
+from tests.result_values import reading, repeat, scenario, seconds, write
 
 
 @pytest.fixture

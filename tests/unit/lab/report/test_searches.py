@@ -1,18 +1,13 @@
 """The course of a search for the highest rate."""
 
 from pathlib import Path
-from typing import Any
 
 from headrace.lab.report.charts import LineChart
 from headrace.lab.report.searches import search_charts
 from headrace.lab.report.subjects import subjects_of
 from headrace.lab.report.svg import figure
 from headrace.lab.results import EndLine, read_results
-from tests.result_values import repeat, scenario, write
-
-
-def trial(rate: float, *, held: bool, cell: dict[str, Any], number: int = 0) -> dict[str, Any]:
-    return {"kind": "trial", "cell": cell, "repeat": number, "rate_per_s": rate, "is_held": held, "why": "because"}
+from tests.result_values import repeat, scenario, trial, write
 
 
 def test_what_was_tried_what_was_held_and_what_was_found(tmp_path: Path) -> None:
