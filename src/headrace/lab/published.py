@@ -175,7 +175,7 @@ PUBLISHED: Final[tuple[Published, ...]] = (
     ),
     Published(
         preset="s0-fig7", metric="rate_per_s", value=340 * _K, is_level=True, source=_FIG7_SUMMARY,
-        text="340 K: around it acks 1 and all, by the paper's own summary",
+        text="340 K: acks 1 and all, as summed up",
     ),
     Published(
         preset="s0-fig7", metric="rate_per_s", value=420 * _K, is_level=True, source=_FIG7_PEAK,
@@ -190,7 +190,7 @@ PUBLISHED: Final[tuple[Published, ...]] = (
     ),
     Published(
         preset="s0-fig10", metric="rate_per_s", value=421 * _K, is_level=True, source=_FIG10_SUMMARY,
-        text="421 K: the highest of all, by the paper's own summary",
+        text="421 K: the highest, as summed up",
     ),
     Published(
         preset="s0-fig10", metric="rate_per_s", value=460 * _K, is_level=True, source=_FIG10_LOCAL,
@@ -230,7 +230,7 @@ PUBLISHED: Final[tuple[Published, ...]] = (
     ),
     Published(
         preset="s0-fig10", metric="received_packets_per_s", value=60 * _K, is_level=True, source=_FIG12_TWO,
-        text="60 K: what 'about to double' 30 K comes to, two remote",
+        text="60 K: two remote, as 30 K doubled",
     ),
     *(
         Published(preset="s2-cku", metric=metric, value=value, text=cloud, source=_CLOUDS)
@@ -245,7 +245,7 @@ PUBLISHED: Final[tuple[Published, ...]] = (
     ),
     Published(
         preset="s2-cku", metric="mb_per_s", value=150, is_level=True, source=_DIPS,
-        text="100 to 150 MB/s: between dips and spikes, GCP and Azure",
+        text="100 to 150 MB/s: GCP and Azure",
     ),
     *_levels("s2-tips", _PARTITION_LIMITS, (5, 15), "the limit of one partition"),
     Published(

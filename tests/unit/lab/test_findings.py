@@ -446,6 +446,10 @@ def test_what_the_papers_state_of_limits() -> None:
     assert not [each for each in PUBLISHED if each.metric == PACKETS and each.cell == {"sender": "remote"}]
 
 
+def test_words_at_a_line_fit_on_a_phone() -> None:
+    assert [each.text for each in PUBLISHED if each.is_level and len(each.text) > 46] == []
+
+
 def test_every_preset_that_is_published_is_judged_and_quoted() -> None:
     judged = {finding.preset for finding in FINDINGS}
     assert {each.preset for each in PUBLISHED} <= judged
