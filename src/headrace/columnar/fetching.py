@@ -11,8 +11,11 @@ Rules:
 - A failure that may pass is tried again, without a record lost or repeated, for as long as the settings allow a request
   without an answer; any other is raised by the iterator, after everything that was fetched before it.
 - A bounded partition ends at its end even where the last offsets hold no records (markers of transactions, or what
-  compaction left): a broker that has nothing up to there, asked for this partition alone, says so. One whose log is
-  shorter than the end that was settled has lost records, unless it catches up in time.
+  compaction left). That an answer is empty proves nothing: other partitions filled it, or the broker had no time to
+  read its disk or its remote storage. The proof is a batch that begins at the end or behind it, asked for from where we
+  are, of this partition alone and whether committed or not. Where the log itself ends at the end, no such batch can be
+  shown: then nothing is taken for an answer only after it was the answer for as long as our patience lasts.
+- A partition whose log is shorter than the end that was settled has lost records, unless it catches up in time.
 - Nothing is fetched before somebody asks.
 """
 
@@ -21,6 +24,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from headrace.columnar.opening import AbortedTransactions, Opened, open_batches
@@ -38,6 +42,7 @@ from headrace.wire.patience import Patience
 from headrace.wire.retrying import leaders_after
 
 WAIT_MS: Final = 500  # How long a broker holds an answer for want of records.
+_WAIT_MS_MAX: Final = 4_000  # Where it gave nothing although it should have something: perhaps the time was too short.
 _REQUEST_BYTES_MIN, _REQUEST_BYTES_MAX = 1 << 20, 16 << 20
 _ANSWER_SHARE: Final = 3  # So many answers fit into the memory: one queued, one decoded, one under way.
 _FRAME_BYTES: Final = 1 << 16  # An answer beside its records.
@@ -45,6 +50,7 @@ _FRAME_BYTES: Final = 1 << 16  # An answer beside its records.
 _TAIL_BYTES_MIN: Final = 1 << 16
 _RECORD_BYTES: Final = 256
 _PURPOSE: Final = "fetch"
+_OFFSET: Final = Struct(">q")  # What a batch begins with.
 
 
 class Fetched(NamedTuple):
@@ -66,9 +72,10 @@ class _Source:
     leader_id: int
     leader_epoch: int
     is_busy: bool = False  # In a request.
-    is_alone: bool = False  # To be asked for by itself, to make sure that there is nothing.
+    is_alone: bool = False  # To be asked for by itself, whether committed or not, to see what comes next.
+    wait_ms: int = WAIT_MS
     wait_until_s: float = 0.0
-    patience: Patience | None = None  # While it fails.
+    patience: Patience | None = None  # While it fails, or gives nothing although it should have something.
     record_bytes: float = _RECORD_BYTES  # As fetched, on average.
 
     def bytes_wanted(self, bytes_max: int) -> int:
@@ -82,6 +89,14 @@ class _Source:
 class _Request(NamedTuple):
     sources: Sequence[_Source]
     bytes_max: int
+
+    @property
+    def is_probe(self) -> bool:
+        return any(source.is_alone for source in self.sources)
+
+    @property
+    def wait_ms(self) -> int:
+        return min(source.wait_ms for source in self.sources)
 
 
 @dataclass(slots=True)
@@ -234,7 +249,7 @@ class Prefetch:
             ticket = connection.send(FETCH, self._body(request), version=version)
             buffer = self._borrow(size)
             frame, position = connection.receive_frame(
-                ticket, timeout_s=self._cluster.settings.request_timeout_s + WAIT_MS / 1000, buffer=buffer
+                ticket, timeout_s=self._cluster.settings.request_timeout_s + request.wait_ms / 1000, buffer=buffer
             )
         except Unavailable as trouble:
             self._release(size)
@@ -294,10 +309,10 @@ class Prefetch:
                 }
             )
         return {
-            "max_wait_ms": WAIT_MS,
+            "max_wait_ms": request.wait_ms,
             "min_bytes": 1,
             "max_bytes": request.bytes_max,
-            "isolation_level": int(self._read_committed),
+            "isolation_level": int(self._read_committed and not request.is_probe),
             "topics": list(topics.values()),
         }
 
@@ -305,8 +320,12 @@ class Prefetch:
         if not part.records:
             self._accept_nothing(source, part)
             return
+        if source.is_alone and self._read_committed:
+            self._accept_probe(source, part.records)
+            return
         source.patience = None
         source.is_alone = False
+        source.wait_ms = WAIT_MS
         aborted = None
         if self._read_committed:
             listed = ({"producer_id": producer, "first_offset": first} for producer, first in part.aborted)
@@ -341,23 +360,58 @@ class Prefetch:
                 return
             records = opened.unopened
 
+    def _accept_probe(self, source: _Source, records: memoryview) -> None:
+        """Of records that may not be committed, only where the first begins is of any use."""
+        assert source.end is not None
+        if len(records) < _OFFSET.size:
+            raise CorruptBatch(f"{source.place}: {len(records)} bytes at offset {source.position} are no batch")
+        (base_offset,) = _OFFSET.unpack_from(records)
+        source.is_alone = False
+        if base_offset >= source.end:
+            source.position = source.end
+        else:
+            # There is something: the answer that was empty should have had it, and the next one may.
+            self._wait_a_little(source)
+
     def _accept_nothing(self, source: _Source, part: FetchedPartition) -> None:
-        readable = part.last_stable_offset if self._read_committed else part.high_watermark
-        if source.end is not None and source.position >= readable and readable < source.end:
-            # Its leader has yet to catch up, or never will.
-            if source.patience is None:
-                source.patience = self._cluster.patience()
-            elif not source.patience.left_s:
-                raise OffsetsGone(
-                    f"{source.place} ends at offset {readable}, where it had more, up to {source.end}: its log was cut"
-                )
+        if source.end is None:
+            source.patience = None
             return
-        source.patience = None
-        if source.end is not None and readable >= source.end:
-            # Either this is all that there ever was before the end, or other partitions filled the answer.
-            if source.is_alone:
-                source.position = source.end
+        # Some brokers tell where it is stable only those who ask for what is committed.
+        was_committed = self._read_committed and not source.is_alone
+        readable = part.last_stable_offset if was_committed else part.high_watermark
+        if source.patience is None:
+            source.patience = self._cluster.patience()
+        elif not source.patience.left_s:
+            self._believe_nothing(source, part, readable)
+            return
+        if source.position >= readable:  # Its leader has yet to catch up, or never will.
+            source.is_alone = False
+        elif source.is_alone:
+            self._wait_a_little(source)
+        else:
+            # Other partitions filled the answer, or there is nothing, or the broker was too slow.
             source.is_alone = True
+
+    def _believe_nothing(self, source: _Source, part: FetchedPartition, readable: int) -> None:
+        """Patience is over."""
+        assert source.end is not None
+        if readable < source.end:
+            raise OffsetsGone(
+                f"{source.place} ends at offset {readable}, where it had more, up to {source.end}: its log was cut"
+            )
+        if not source.is_alone or part.high_watermark != source.end:
+            raise OffsetsGone(
+                f"{source.place}: its broker gives nothing from offset {source.position} on, and nothing that shows "
+                f"that there is nothing up to {source.end}: its log goes on up to {part.high_watermark}"
+            )
+        source.position = source.end
+
+    def _wait_a_little(self, source: _Source) -> None:
+        """Before it is asked for again, with more time to answer."""
+        assert source.patience is not None
+        source.wait_until_s = time.monotonic() + source.patience.next_wait_s()
+        source.wait_ms = min(2 * source.wait_ms, _WAIT_MS_MAX)
 
     def _enqueue(self, fetched: Fetched, lent: "_Lent") -> None:
         size = fetched.opened.data.nbytes

@@ -35,11 +35,15 @@ class Patience:
         """How long to wait for one answer."""
         return min(self.left_s, self._settings.request_timeout_s)
 
+    def next_wait_s(self) -> float:
+        """How long to wait before the next try, for those who have something else to do meanwhile."""
+        wait_s = min(self._settings.retry_backoff_s_max, self._settings.retry_backoff_s * 2**self.pauses)
+        self.pauses = min(self.pauses + 1, 30)
+        return wait_s * random.uniform(1 - _JITTER, 1 + _JITTER)
+
     def pause(self) -> bool:
         """Wait a little; false where there is no time left to try again."""
-        wait_s = min(self._settings.retry_backoff_s_max, self._settings.retry_backoff_s * 2**self.pauses)
-        wait_s *= random.uniform(1 - _JITTER, 1 + _JITTER)
-        self.pauses = min(self.pauses + 1, 30)
+        wait_s = self.next_wait_s()
         if wait_s >= self.left_s:
             return False
         return not self._over.wait(wait_s)
