@@ -2,10 +2,14 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from headrace import columnar
+from headrace.client import Consumer, Partition, Producer
 from headrace.errors import ErrorCode, HeadraceError
 from headrace.ids import TopicName, TopicPartition
 from headrace.protocol.messages import create_topics, describe_groups, fetch, find_coordinator, list_groups, produce
@@ -128,6 +132,53 @@ def test_with_a_certificate_instead_of_a_password(secured: SecuredKafka, tmp_pat
     }
     with Cluster(client_settings(secured.bootstrap_of("MUTUAL"), config)) as cluster:
         write_and_read(cluster, topic_name)
+
+
+# --- What stands on it ------------------------------------------------------------------------------------------
+
+ROWS = 60_000
+PARTITIONS = 4
+
+
+def create(secured: SecuredKafka, file: Path, topic: str) -> None:
+    Headrace(secured.bootstrap_of("SECURE"))("topics", "create", topic, "-p", str(PARTITIONS), "--command-config", file)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_columns_there_and_back(secured: SecuredKafka, tmp_path: Path, topic_name: str, mechanism: str) -> None:
+    """Twelve megabytes in batches of 20 kB: many requests under way on each connection, and answers of megabytes."""
+    file = java_file(secured, tmp_path, mechanism)
+    create(secured, file, topic_name)
+    values = [b"%0200d" % number for number in range(ROWS)]
+    table = pa.table({"value": values, "place": pa.array([number % PARTITIONS for number in range(ROWS)], pa.int32())})
+    bootstrap = secured.bootstrap_of("SECURE")
+    written = columnar.write(bootstrap, topic_name, table, partition="place", batch_bytes=20_000, config=file)
+    assert written.records == ROWS
+    scan = columnar.Scan(bootstrap, topic_name, columns=["partition", "value"], memory_bytes=8 << 20, config=file)
+    found: dict[int, list[bytes]] = {number: [] for number in range(PARTITIONS)}
+    for batch in scan:
+        found[batch["partition"][0].as_py()] += batch["value"].to_pylist()
+    assert found == {number: values[number::PARTITIONS] for number in range(PARTITIONS)}
+    assert scan.bytes_fetched > 200 * ROWS
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_message_sets_and_streams(secured: SecuredKafka, tmp_path: Path, topic_name: str, mechanism: str) -> None:
+    file = java_file(secured, tmp_path, mechanism)
+    create(secured, file, topic_name)
+    with Cluster(client_settings(config=file)) as cluster:
+        wait_for_coordinator(cluster, topic_name)
+    bootstrap = secured.bootstrap_of("SECURE")
+    payloads = [b"%04d" % number for number in range(2000)]
+    with Producer(bootstrap, config=file) as producer:
+        assert len(producer.send(topic_name, payloads).result(timeout=30)) == len(payloads)
+    with Consumer(bootstrap, topic_name, start="smallest", config=file) as consumer:
+        (stream,) = consumer.create_message_streams({topic_name: 1})[topic_name]
+        seen = list(islice(stream, len(payloads)))
+        consumer.commit(seen[-1])
+        place = Partition(topic_name, seen[-1].partition)
+        assert consumer.committed([place]) == {place: seen[-1].offset + 1}
+    assert sorted(message.value or b"" for message in seen) == payloads
 
 
 # --- Refusals -------------------------------------------------------------------------------------------------
