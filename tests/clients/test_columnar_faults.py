@@ -348,6 +348,44 @@ def test_rows_of_another_kind_after_the_first_tell_what_was_written(broker: Brok
     assert caught.value.written.records == 1
 
 
+def test_what_the_callers_own_rows_raise_stays_as_it_is_and_tells_what_was_written(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    writer = columnar.Writer(broker.bootstrap, "orders", config=QUICK)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"value": [b"never handed over"]})
+        raise LookupError("the cupboard is bare")
+
+    with writer, pytest.raises(LookupError, match="the cupboard is bare") as caught:
+        writer.write_all(rows())
+    assert not hasattr(caught.value, "__notes__")
+
+    with columnar.Writer(broker.bootstrap, "orders", config=QUICK) as writer:
+        writer.write(pa.record_batch({"value": [b"first", b"second"]}))
+        writer.flush()
+        with pytest.raises(LookupError, match="the cupboard is bare") as caught:
+            writer.write_all(rows())
+    assert caught.value.__notes__ == ["2 rows were acknowledged before: writing to topic 'orders' was not finished"]
+    assert broker.log("orders", 0).values == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("written", [0, 3])
+def test_rows_that_arrow_cannot_convert_tell_what_was_written(broker: Broker, written: int) -> None:
+    """A timestamp beyond what records can hold, of which the type says nothing."""
+    broker.create_topic("orders", 1)
+    late = pa.record_batch({"value": [b"late"], "timestamp": pa.array([2**64 - 1], pa.uint64())})
+    with columnar.Writer(broker.bootstrap, "orders", config=QUICK) as writer:
+        if written:
+            writer.write(pa.record_batch({"value": [b"in time"] * written}))
+            writer.flush()
+        with pytest.raises(
+            columnar.WriteFailed, match=f"not in range.*; {written} rows were acknowledged before"
+        ) as caught:
+            writer.write(late)
+    assert isinstance(caught.value.__cause__, pa.ArrowException)
+    assert caught.value.written.records == written
+
+
 def test_a_writer_that_was_closed_takes_nothing(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     with columnar.Writer(broker.bootstrap, "orders", config=QUICK) as writer:

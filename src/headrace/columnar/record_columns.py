@@ -100,8 +100,8 @@ def as_byte_column(column: pa.Array | pa.ChunkedArray, *, what: str) -> ByteColu
     if not any(is_this(plain) for is_this in _BYTE_STRINGS):
         raise ConfigError(f"the {what} of a record is bytes, so its column is binary or string, not {column.type}")
     if pa.types.is_dictionary(column.type):
-        column = column.cast(plain)
-    if not pa.types.is_large_binary(plain):
+        column = _spelt_out(column)
+    elif not pa.types.is_large_binary(plain):
         column = column.cast(pa.large_binary())
     array = _one_chunk(column)
     _, offsets, data = array.buffers()
@@ -112,6 +112,13 @@ def as_byte_column(column: pa.Array | pa.ChunkedArray, *, what: str) -> ByteColu
         data=np.empty(0, np.uint8) if data is None or data.size == 0 else np.frombuffer(data, np.uint8),
         valid=array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None,
     )
+
+
+def _spelt_out(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The words of a dictionary, row by row. Arrow itself cannot look up views, which polars has as words."""
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([_spelt_out(chunk) for chunk in column.chunks], pa.large_binary())
+    return column.dictionary.cast(pa.large_binary()).take(column.indices)
 
 
 def _as_header_column(column: pa.Array | pa.ChunkedArray) -> HeaderColumn:

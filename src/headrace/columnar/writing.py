@@ -59,7 +59,11 @@ class Written(NamedTuple):
 
 
 class WriteFailed(HeadraceError):
-    """A row could not be written; `written` is what was acknowledged before. The cause is in the text."""
+    """A row could not be written; `written` is what was acknowledged before. The cause is in the text.
+
+    What the caller's own iterator raises while rows are taken from it is not one of these: it stays as it is, and a
+    note on it tells how many rows were acknowledged.
+    """
 
     def __init__(self, text: str, written: Written) -> None:
         super().__init__(text)
@@ -195,14 +199,25 @@ class Writer:
         given their partitions.
         """
         under_way: deque[list[tuple[int, Future[list[EncodedBatch]]]]] = deque()
-        with self._accounting():
-            for batch in batches:
+        given = iter(batches)
+        while (batch := self._next(given)) is not None:
+            with self._accounting():
                 for piece in rebatch([batch], rows_max=_PIECE_ROWS, bytes_max=_PIECE_BYTES):
                     under_way.append(self._encode(piece))
                     if len(under_way) > _ENCODERS_MAX:
                         self._hand_over(under_way.popleft())
+        with self._accounting():
             while under_way:
                 self._hand_over(under_way.popleft())
+
+    def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+        """Whatever goes wrong in making the rows is the caller's own, and stays as it is, with a note."""
+        try:
+            return next(batches, None)
+        except Exception as error:
+            if self._is_begun:
+                error.add_note(f"{_before(self._written())}: writing to topic {self._topic!r} was not finished")
+            raise
 
     def _encode(self, piece: pa.RecordBatch) -> list[tuple[int, Future[list[EncodedBatch]]]]:
         columns = self._record_columns(piece)
@@ -249,11 +264,11 @@ class Writer:
         """Whatever fails once rows are under way tells what became of them."""
         try:
             yield
-        except HeadraceError as error:
-            if not self._is_begun:
+        except (HeadraceError, pa.ArrowException) as error:
+            if not self._is_begun and isinstance(error, HeadraceError):
                 raise
             written = self._written()
-            raise WriteFailed(f"{error}; {written.records} rows were acknowledged before", written) from error
+            raise WriteFailed(f"{error}; {_before(written)}", written) from error
 
     # --- From rows to records ------------------------------------------------------------------------------------
 
@@ -315,6 +330,10 @@ class Writer:
     def _check_partitions(self, chosen: npt.NDArray[Any], count: int) -> None:
         for wrong in chosen[(chosen < 0) | (chosen >= count)]:
             raise UnknownPartition(self._topic, int(wrong), count=count)
+
+
+def _before(written: Written) -> str:
+    return f"{written.records} rows were acknowledged before"
 
 
 def _names(batch: pa.RecordBatch) -> str:
