@@ -20,6 +20,7 @@ from tests.clients.command_line import Headrace
 BEGAN_MS = 1_760_000_000_000
 ROWS = 8_000  # A second apart, dealt over four partitions.
 TOPIC = "web.clicks-2026"
+SHORTER = "clicks-2026"
 FROM = f'from "{TOPIC}"'
 
 
@@ -28,6 +29,8 @@ def broker() -> Iterator[Broker]:
     with Broker() as broker:
         broker.create_topic(TOPIC, partitions=4)
         broker.create_topic("users")
+        broker.create_topic(SHORTER)
+        broker.create_topic("web.clicks")
         numbers = range(ROWS)
         clicks = pa.table(
             {
@@ -150,6 +153,13 @@ def test_an_answer_goes_into_a_file(headrace: Headrace, tmp_path: Path) -> None:
         ("select size from users", "size"),
         ("select decode(value) from users", "decode"),  # Not UTF-8.
         (f"select * from {TOPIC}", f'in double quotes: "{TOPIC}"'),
+        (f"select * from users u, {TOPIC} as c", f'in double quotes: "{TOPIC}"'),
+        (f"select * from users join {TOPIC} using (key)", f'in double quotes: "{TOPIC}"'),
+        # Topics whose names are parts of other words have nothing to do with it.
+        (f'select colour from "{TOPIC}"', "colour"),
+        (f"select colour from users where decode(value) = 'from {SHORTER}' -- from {SHORTER}", "colour"),
+        ("select colour, web.clicks from users", "colour"),
+        (f"select * from {TOPIC}-9", "syntax error"),
         ("select * from users, 'nowhere.parquet'", "nowhere.parquet"),
     ],
 )

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS: Final = 10_000
 _SHOWN_ROWS: Final = 1_000
+# Texts, names in quotes and remarks: what stands in them is not the name of a table that lacks its quotes.
+_QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/""", re.DOTALL)
+# Where a table is named, as in `from a, b as x join c`; and nothing that would make a name longer behind it.
+_TABLES: Final = r"\b(?:from|join)\s+(?:[^\s,()]+(?:\s+(?:as\s+)?\w+)?\s*,\s*)*"
+_NAME_END: Final = r"(?![\w.-])"
 _NO_TABLE: Final = re.compile(r'Table with name "?(.+?)"? does not exist')
 
 
@@ -102,8 +107,9 @@ def _answer(db: "duckdb.DuckDBPyConnection", query: str) -> "pa.RecordBatchReade
 
 def _explain(error: Exception, query: str, named: Sequence[str], where: str) -> str:
     """DuckDB's words, or better ones where it does not know what topics are."""
+    bare = _QUOTED.sub('""', query)
     for topic in named:
-        if ("." in topic or "-" in topic) and f'"{topic}"' not in query:
+        if ("." in topic or "-" in topic) and re.search(_TABLES + re.escape(topic) + _NAME_END, bare, re.IGNORECASE):
             return f'the name of a topic with dots or dashes stands in double quotes: "{topic}"'
     if (missing := _NO_TABLE.search(str(error))) is not None:
         return f"there is no topic {missing[1]!r} at {where}"
