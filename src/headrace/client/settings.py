@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from headrace.errors import ConfigError
-from headrace.wire.settings import Config, librdkafka_config
+from headrace.wire.settings import Config, librdkafka_settings
 
 logger: Final = logging.getLogger("headrace.client")
 
@@ -60,7 +60,9 @@ def _settings(
     defaults: Mapping[str, Any],
     says: Mapping[str, str],
 ) -> dict[str, Any]:
-    given = librdkafka_config(bootstrap, config)
+    given, not_in_force = librdkafka_settings(bootstrap, config)
+    if not_in_force:
+        logger.info("not in force here: %s", ", ".join(not_in_force))
     for name in given:
         if name in says:
             raise ConfigError(f"{name} is not set here: use {says[name]}")

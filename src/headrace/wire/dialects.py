@@ -1,8 +1,8 @@
 """Client settings in either of the two dialects people have files in: Kafka's Java names and librdkafka's.
 
-Most names are the same. Those that are not are in one table; what only a Java program can use is left out and
-named, so that nobody believes it is in force; what cannot be carried over is an error. librdkafka's own names
-pass as they are, so a mixture is understood too. Knows nothing of files and connections.
+Most names are the same. Those that are not are in one table; what only a Java program can use, or is for a Schema
+Registry, is left out and named, so that nobody believes it is in force; what cannot be carried over is an error.
+librdkafka's own names pass as they are, so a mixture is understood too. Knows nothing of files and connections.
 """
 
 import re
@@ -18,6 +18,11 @@ _JAVA_ONLY: Final = {
     *("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "ssl.provider"),
     *("ssl.protocol", "ssl.enabled.protocols", "ssl.truststore.password"),
 }
+# Of another service, whose settings people keep in the same file, and of the serialisers that ask it.
+_SCHEMA_REGISTRY: Final = (
+    *("schema.registry.", "basic.auth.", "bearer.auth.", "auto.register.schemas", "use.latest.version"),
+    *("use.schema.id", "specific.avro.reader", "key.subject.name.strategy", "value.subject.name.strategy"),
+)
 # A word, or one in quotes in which a backslash keeps the next character from meaning anything.
 _JAAS_OPTION: Final = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
 _ESCAPED: Final = re.compile(r"\\(.)")
@@ -28,7 +33,7 @@ def translate_java(java: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     settings: dict[str, str] = {}
     left_out: list[str] = []
     for key, value in java.items():
-        if key in _JAVA_ONLY:
+        if key in _JAVA_ONLY or key.startswith(_SCHEMA_REGISTRY):
             left_out.append(key)
         elif (translate := _TRANSLATIONS.get(key)) is not None:
             settings |= translate(value, java)

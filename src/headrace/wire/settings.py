@@ -21,6 +21,8 @@ from headrace.properties import read_properties
 from headrace.wire.dialects import translate_java
 
 DEFAULT_PORT: Final = 9092
+TLS_PROTOCOLS: Final = ("TLSv1.2", "TLSv1.3")
+_TLS_PROTOCOLS_OLD: Final = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")  # Known in Java, and not spoken here.
 
 Config: TypeAlias = Mapping[str, Any] | str | os.PathLike[str] | None
 
@@ -67,6 +69,7 @@ class TlsSettings:
     key_pem: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
     ciphers: str | None = None
+    protocols: tuple[str, ...] = TLS_PROTOCOLS  # Some of these, in their order.
     verifies: bool = True
     checks_host: bool = True
 
@@ -99,8 +102,8 @@ class ClientSettings:
 def client_settings(bootstrap: str | Sequence[str] | None = None, config: Config = None) -> ClientSettings:
     """From an address, and from settings in either dialect or the path of a properties file. The address wins."""
     given, objects = _read(config)
-    # Java's alone, so that the translation to librdkafka's names would leave it out.
-    own = {name: given.pop(name) for name in ("default.api.timeout.ms",) if name in given}
+    # Java's alone, so that the translation to librdkafka's names would leave them out.
+    own = {name: given.pop(name) for name in ("default.api.timeout.ms", "ssl.enabled.protocols") if name in given}
     settings, left_out = translate_java(given)
     settings |= own
     servers = bootstrap if bootstrap is not None else settings.pop("bootstrap.servers", None)
@@ -122,14 +125,21 @@ def client_settings(bootstrap: str | Sequence[str] | None = None, config: Config
 
 def librdkafka_config(bootstrap: str | Sequence[str] | None = None, config: Config = None) -> dict[str, Any]:
     """The same for librdkafka, which judges the values itself. Settings that only Java knows are left out."""
+    return librdkafka_settings(bootstrap, config)[0]
+
+
+def librdkafka_settings(
+    bootstrap: str | Sequence[str] | None = None, config: Config = None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The same, and the names of those that were left out: they are not in force."""
     given, objects = _read(config)
-    settings, _ = translate_java(given)
+    settings, left_out = translate_java(given)
     made: dict[str, Any] = {**settings, **objects}
     if bootstrap is not None:
         made["bootstrap.servers"] = ",".join(map(str, parse_bootstrap(bootstrap)))
     if "bootstrap.servers" not in made:
         raise ConfigError("bootstrap.servers is not set: where is the cluster?")
-    return made
+    return made, tuple(sorted(left_out))
 
 
 def parse_bootstrap(servers: str | Sequence[str]) -> tuple[Address, ...]:
@@ -208,6 +218,17 @@ def _identification(name: str, text: str) -> bool:
     return text.lower() == "https"
 
 
+def _protocols(name: str, text: str) -> tuple[str, ...]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in (*TLS_PROTOCOLS, *_TLS_PROTOCOLS_OLD):
+            raise ConfigError(f"{name}={text}: {word} is none of {', '.join(TLS_PROTOCOLS)}")
+    enabled = tuple(protocol for protocol in TLS_PROTOCOLS if protocol in words)
+    if not enabled:
+        raise ConfigError(f"{name}={text} enables nothing that is spoken here: {', '.join(TLS_PROTOCOLS)}")
+    return enabled
+
+
 def _choice(kind: Any, name: str, text: str) -> Any:
     try:
         return kind(text.upper())
@@ -238,6 +259,7 @@ _TLS: Final = {
     "ssl.key.pem": _Setting("key_pem", _text),
     "ssl.key.password": _Setting("key_password", _text),
     "ssl.cipher.suites": _Setting("ciphers", _text),
+    "ssl.enabled.protocols": _Setting("protocols", _protocols),
     "enable.ssl.certificate.verification": _Setting("verifies", _flag),
     "ssl.endpoint.identification.algorithm": _Setting("checks_host", _identification),
 }

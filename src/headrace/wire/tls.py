@@ -1,6 +1,6 @@
 """TLS on a connection that stands, and what went wrong with it in one sentence each.
 
-Python's `ssl` does the work: TLS 1.2 or newer, the chain verified, the host name checked unless told otherwise. Files
+Python's `ssl` does the work: TLS 1.2 and 1.3, the chain verified, the host name checked unless told otherwise. Files
 are read anew for every connection, so that a certificate that was renewed is shown without a restart.
 """
 
@@ -17,6 +17,7 @@ from headrace.errors import ConfigError
 from headrace.wire.errors import TlsRefused, Unreachable
 from headrace.wire.settings import Address, TlsSettings
 
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 # OpenSSL's numbers of what it finds wrong with a certificate.
 _NOT_YET_VALID: Final = 9
 _EXPIRED: Final = 10
@@ -28,7 +29,8 @@ _OF_ANOTHER_HOST: Final = frozenset({62, 64})
 def tls_context(settings: TlsSettings) -> ssl.SSLContext:
     """Whom to trust and what to show; ConfigError names the setting whose file is of no use."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.minimum_version = _VERSIONS[settings.protocols[0]]
+    context.maximum_version = _VERSIONS[settings.protocols[-1]]
     context.check_hostname = settings.verifies and settings.checks_host
     context.verify_mode = ssl.CERT_REQUIRED if settings.verifies else ssl.CERT_NONE
     _trust(context, settings)

@@ -1,5 +1,6 @@
 """What librdkafka is told, in either spelling."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from headrace.client import Consumer, Producer
 from headrace.client.settings import consumer_settings, producer_settings
 from headrace.errors import ConfigError
+from headrace.wire.settings import client_settings
 
 JAVA = {
     "bootstrap.servers": "broker:9093",
@@ -31,6 +33,20 @@ def test_a_properties_file_will_do(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in JAVA.items()))
     assert producer_settings(None, file, {})["sasl.password"] == "SECRET"
+
+
+def test_one_file_means_the_same_to_both_clients(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The file that Confluent Cloud gives people, with its lines for a Schema Registry."""
+    file = tmp_path / "client.properties"
+    registry = {"schema.registry.url": "https://example.com", "basic.auth.credentials.source": "USER_INFO"}
+    file.write_text("".join(f"{name}={value}\n" for name, value in (JAVA | registry).items()))
+    named = client_settings(config=file).not_in_force
+    assert named == ("basic.auth.credentials.source", "schema.registry.url")
+    with caplog.at_level(logging.INFO, "headrace.client"):
+        assert not registry.keys() & consumer_settings(None, file, {}).keys()
+    assert caplog.messages == [f"not in force here: {', '.join(named)}"]
+    Producer(None, config=file).close()  # librdkafka has nothing against it.
+    Consumer(None, "group", config=file).close()
 
 
 def test_the_users_word_counts_for_more_than_a_default_and_less_than_a_promise() -> None:

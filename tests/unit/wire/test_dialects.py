@@ -81,3 +81,8 @@ def test_what_only_java_can_use_is_left_out_and_named() -> None:
     settings, left_out = translate_java({"key.serializer": "x", "buffer.memory": "1", "linger.ms": "5"})
     assert settings == {"linger.ms": "5"}
     assert left_out == ["key.serializer", "buffer.memory"]
+
+
+def test_what_is_for_a_schema_registry_is_left_out_and_named() -> None:
+    names = ["schema.registry.url", "basic.auth.credentials.source", "schema.registry.basic.auth.user.info"]
+    assert translate_java(dict.fromkeys(names, "x")) == ({}, names)

@@ -143,6 +143,8 @@ def test_what_is_not_in_force_is_named() -> None:
         ({"sasl.pasword": "x"}, r"is sasl\.password meant"),
         ({"secuirty.protocol": "SSL"}, r"is security\.protocol meant"),
         ({"ssl.pinned.key": "x"}, "would not be safe"),
+        ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.3,TLSv2"}, "TLSv2 is none of"),
+        ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1"}, "enables nothing that is spoken here"),
     ],
 )
 def test_what_cannot_be_used_is_an_error(config: dict[str, str], match: str) -> None:
@@ -168,3 +170,18 @@ def test_for_librdkafka_itself(tmp_path: Path) -> None:
         "error_cb": print,
         "linger.ms": "5",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("TLSv1.2", ("TLSv1.2",)),
+        ("TLSv1.3, TLSv1.2", ("TLSv1.2", "TLSv1.3")),
+        ("TLSv1.1,TLSv1.3", ("TLSv1.3",)),
+    ],
+)
+def test_protocols_that_are_enabled(text: str, spoken: tuple[str, ...]) -> None:
+    settings = client_settings("h:1", {"security.protocol": "SSL", "ssl.enabled.protocols": text})
+    assert settings.tls == TlsSettings(protocols=spoken)
+    assert settings.not_in_force == ()
+    assert client_settings("h:1", {"ssl.enabled.protocols": text}).not_in_force == ("ssl.enabled.protocols",)

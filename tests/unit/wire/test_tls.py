@@ -15,7 +15,7 @@ from headrace.errors import ConfigError, HeadraceError
 from headrace.protocol.messages import list_groups, produce
 from headrace.wire.connection import Connection
 from headrace.wire.errors import ConnectionClosed, TlsRefused, Unreachable, WireError
-from headrace.wire.settings import TlsSettings
+from headrace.wire.settings import TLS_PROTOCOLS, TlsSettings
 from headrace.wire.tls import tls_context
 from tests.unit.wire.scripted import TIMEOUT_S, Peer, ScriptedBroker
 
@@ -39,8 +39,10 @@ def answers(peer: Peer) -> None:
 
 
 @contextmanager
-def server(certificate: str, *, asks_for: str | None = None) -> Iterator[ScriptedBroker]:
+def server(certificate: str, *, asks_for: str | None = None, speaks: str | None = None) -> Iterator[ScriptedBroker]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if speaks is not None:
+        context.minimum_version = context.maximum_version = ssl.TLSVersion[speaks.replace(".", "_")]
     context.load_cert_chain(path_of(certificate), path_of(f"{certificate}-key"))
     if asks_for is not None:
         context.load_verify_locations(asks_for)
@@ -60,6 +62,16 @@ def answer_from(broker: ScriptedBroker, settings: TlsSettings) -> str:
 def test_a_certificate_that_is_trusted(settings: TlsSettings) -> None:
     with server("server") as broker:
         assert answer_from(broker, settings) == "one"
+
+
+@pytest.mark.parametrize("spoken", ["TLSv1.2", "TLSv1.3"])
+def test_only_a_protocol_that_is_enabled_is_spoken(spoken: str) -> None:
+    other = next(each for each in TLS_PROTOCOLS if each != spoken)
+    with server("server", speaks=spoken) as broker:
+        assert answer_from(broker, TlsSettings(ca_path=TRUSTED)) == "one"
+        assert answer_from(broker, TlsSettings(ca_path=TRUSTED, protocols=(spoken,))) == "one"
+        with pytest.raises(WireError, match="protocol version"):
+            answer_from(broker, TlsSettings(ca_path=TRUSTED, protocols=(other,)))
 
 
 @pytest.mark.parametrize(
