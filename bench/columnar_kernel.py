@@ -7,12 +7,14 @@ the least of several runs, so that a busy machine spoils less of them; beside th
 
 import argparse
 import json
+import platform
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -30,6 +32,9 @@ from headrace.protocol.compression import Codec
 from headrace.protocol.records import decode_records, encode_batch
 
 SEED: Final = 20
+PLAIN: Final = "200 B"
+ASKED_M_PER_S: Final = 4.0  # Of the plain rows, without the compiled kernel.
+WAYS: Final = ("floor", "plain", "both", "numpy", "c")
 _COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
 _ROOM_BYTES: Final = 1 << 28
 _LARGE_BATCH_BYTES: Final = 1_000_000  # librdkafka's own.
@@ -66,7 +71,7 @@ class Shape:
 
 
 SHAPES: Final = (
-    Shape(name="200 B"),
+    Shape(name=PLAIN),
     Shape(name="200 B, 16 KiB batches", batch_bytes=_SMALL_BATCH_BYTES),
     Shape(name="200 B, keyed", keyed=True),
     Shape(name="200 B, keyed, 16 KiB batches", keyed=True, batch_bytes=_SMALL_BATCH_BYTES),
@@ -140,6 +145,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--records", type=int, default=50_000, help="records in one fetch")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--json", action="store_true", help="one line for each figure, instead of a table")
+    parser.add_argument("--markdown", type=Path, help="a page of it, with the verdict on the plain rows")
     options = parser.parse_args(arguments)
     kernels = {"numpy": choose("numpy")}
     if is_compiled():
@@ -148,10 +154,12 @@ def main(arguments: Sequence[str]) -> int:
         print("the compiled kernel is not built: numpy alone", file=sys.stderr)
     versions = {name: version(name) for name in ("headrace", "numpy", "pyarrow", "cramjam")}
     table = Table(title="CPU nanoseconds per record; in brackets million records per second of CPU")
-    for title in ("records", "work", "floor", "plain", "both", "numpy", "c"):
+    for title in ("records", "work", *WAYS):
         table.add_column(title, justify="left" if title in {"records", "work"} else "right")
+    everything: list[Reading] = []
     for shape in SHAPES:
         readings = list(read_all(shape, records=options.records, repeats=options.repeats, kernels=kernels))
+        everything += readings
         if options.json:
             for reading in readings:
                 row = {name: getattr(reading, name) for name in reading.__slots__}
@@ -165,7 +173,37 @@ def main(arguments: Sequence[str]) -> int:
                 )
     if not options.json:
         Console(width=130).print(table)
+        print(verdict(everything))
+    if options.markdown is not None:
+        options.markdown.write_text(
+            page(everything, records=options.records, repeats=options.repeats, versions=versions)
+        )
     return 0
+
+
+def verdict(readings: Sequence[Reading]) -> str:
+    """Whether plain rows are decoded fast enough without the compiled kernel."""
+    (ns,) = (each.ns_per_record for each in readings if (each.shape, each.work, each.way) == (PLAIN, "decode", "numpy"))
+    found_m = 1e3 / ns
+    words = "met" if found_m >= ASKED_M_PER_S else "short"
+    return f"decoding {PLAIN} by numpy: {found_m:.1f} M rows/s, asked for {ASKED_M_PER_S:.0f}: {words}"
+
+
+def page(readings: Sequence[Reading], *, records: int, repeats: int, versions: Mapping[str, str]) -> str:
+    """M records per second of CPU, a line for each kind of record and work."""
+    head = ("records", "work", *WAYS)
+    figures = {(each.shape, each.work, each.way): each.ns_per_record for each in readings}
+    lines = [
+        (shape, work, *("" if not (ns := figures.get((shape, work, way))) else f"{1e3 / ns:.1f}" for way in WAYS))
+        for shape, work in dict.fromkeys((each.shape, each.work) for each in readings)
+    ]
+    table = "".join("| " + " | ".join(line) + " |\n" for line in (head, ("---",) * len(head), *lines))
+    made_of = ", ".join(f"{name} {number}" for name, number in versions.items())
+    return (
+        f"M records per second of CPU of one thread, the best of {repeats} runs over {records:,} records, seed {SEED}: "
+        f"*open* is CRC and decompression, *floor* one copy of the same bytes, *plain* an object per record. "
+        f"{made_of}, Python {platform.python_version()}.\n\n{verdict(readings)}\n\n{table}"
+    )
 
 
 def _figure(ns: float | None) -> str:
