@@ -37,7 +37,7 @@ class Patience:
 
     def next_wait_s(self) -> float:
         """How long to wait before the next try, for those who have something else to do meanwhile."""
-        wait_s = min(self._settings.retry_backoff_s_max, self._settings.retry_backoff_s * 2**self.pauses)
+        wait_s: float = min(self._settings.retry_backoff_s_max, self._settings.retry_backoff_s * 2**self.pauses)
         self.pauses = min(self.pauses + 1, 30)
         return wait_s * random.uniform(1 - _JITTER, 1 + _JITTER)
 

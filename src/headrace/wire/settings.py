@@ -103,7 +103,7 @@ def client_settings(bootstrap: str | Sequence[str] | None = None, config: Config
     """From an address, and from settings in either dialect or the path of a properties file. The address wins."""
     given, objects = _read(config)
     # Java's alone, so that the translation to librdkafka's names would leave them out.
-    own = {name: given.pop(name) for name in ("default.api.timeout.ms", "ssl.enabled.protocols") if name in given}
+    own: dict[str, str] = {name: given.pop(name) for name in _JAVAS_AND_OURS if name in given}
     settings, left_out = translate_java(given)
     settings |= own
     servers = bootstrap if bootstrap is not None else settings.pop("bootstrap.servers", None)
@@ -263,6 +263,7 @@ _TLS: Final = {
     "enable.ssl.certificate.verification": _Setting("verifies", _flag),
     "ssl.endpoint.identification.algorithm": _Setting("checks_host", _identification),
 }
+_JAVAS_AND_OURS: Final = ("default.api.timeout.ms", "ssl.enabled.protocols")
 _SASL: Final = ("sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password")
 
 
