@@ -227,11 +227,13 @@ PROOFS: Final = (
         name="embedded",
         promise=(
             "Two hundred embedded brokers, as processes, forks and threads, leave no thread, descriptor, process or "
-            "file behind in the test that used them, nor any memory that can be measured."
+            "file behind in the test that used them, and of memory, once it has warmed up, less than 2.5 kB a start. "
+            "In the middle, one is ready in less than 400 ms, of a pool in less than 50 ms, and cleared of ten topics "
+            "with thirty partitions, three thousand records and a group's offsets in less than 10 ms."
         ),
         unit="starts",
         total=200,
-        ci=24,
+        ci=60,
         run=embedded.run,
     ),
     Proof(
