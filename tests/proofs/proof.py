@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.oracle.toolbox import REQUIRE_ALL, ToolMissing
+
 Facts = dict[str, int | float]
 
 
@@ -41,6 +43,7 @@ class Slice:
         self.scratch = scratch
         self.advance = advance
         self.current: int | None = None  # The unit under way, for whoever has to tell where it failed.
+        self.lacking: list[str] = []  # What could not be looked at here, for the page.
 
     def each(self) -> Iterator[int]:
         for unit in self.units:
@@ -48,6 +51,17 @@ class Slice:
             yield unit
             self.advance(1)
         self.current = None
+
+    def has(self, find_tool: Callable[[], object], *, or_lacks: str) -> bool:
+        """Whether a tool is here for a part of the proof. Where not, that is told, or a failure if all is required."""
+        try:
+            find_tool()
+        except ToolMissing as missing:
+            if REQUIRE_ALL:
+                raise
+            self.lacking.append(f"{or_lacks}, because {missing}")
+            return False
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

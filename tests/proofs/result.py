@@ -85,7 +85,9 @@ def page(proof: Proof, standing: Standing, *, day: datetime.date, host: dict[str
             "",
             proof.promise,
             "",
-            "It held.",
+            f"It held, as far as it was looked at: this lacks {'; '.join(standing.lacking)}."
+            if standing.lacking
+            else "It held.",
             "",
             "| fact | value |",
             "| --- | --- |",

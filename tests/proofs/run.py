@@ -316,8 +316,8 @@ def scratch(name: str) -> Iterator[Path]:
             shutil.rmtree(path)
 
 
-def run_slice(proof: Proof, units: range, advance: Callable[[int], None]) -> tuple[Facts, float]:
-    """What it found, and how many seconds that took."""
+def run_slice(proof: Proof, units: range, advance: Callable[[int], None]) -> tuple[Facts, list[str], float]:
+    """What it found, what it could not look at, and how many seconds that took."""
     with scratch(proof.name) as directory:
         work = Slice(units, is_full=len(units) == proof.total, scratch=directory, advance=advance)
         began_s = time.monotonic()
@@ -325,7 +325,7 @@ def run_slice(proof: Proof, units: range, advance: Callable[[int], None]) -> tup
             facts = proof.run(work)
         except Exception as error:
             raise ProofFailed(proof, units_to_rerun(proof, work), work.current, directory) from error
-        return facts, time.monotonic() - began_s
+        return facts, work.lacking, time.monotonic() - began_s
 
 
 def units_to_rerun(proof: Proof, work: Slice) -> range:
@@ -343,8 +343,8 @@ def prove(proof: Proof, screen: Screen, *, keep: bool) -> None:
         return
     with screen.bar(proof, done=standing.units_done, total=proof.total) as advance:
         for units in proof.slices(range(standing.units_done, proof.total)):
-            facts, seconds = run_slice(proof, units, advance)
-            standing.add(len(units), facts, seconds=seconds, is_dirty=is_dirty())
+            facts, lacking, seconds = run_slice(proof, units, advance)
+            standing.add(len(units), facts, seconds=seconds, is_dirty=is_dirty(), lacking=lacking)
             save_standing(path, standing)
     page = write_page(proof, standing)
     screen.say(f"{proof.name}: held, {_summary(proof, standing)}; see {page.relative_to(ROOT)}")
@@ -355,15 +355,16 @@ def run_share(proof: Proof, units: range, screen: Screen) -> None:
     standing = Standing("")
     with screen.bar(proof, done=0, total=len(units)) as advance:
         for some in proof.slices(units):
-            facts, seconds = run_slice(proof, some, advance)
-            standing.add(len(some), facts, seconds=seconds, is_dirty=False)
+            facts, lacking, seconds = run_slice(proof, some, advance)
+            standing.add(len(some), facts, seconds=seconds, is_dirty=False, lacking=lacking)
     which = f"{units.start} to {units.stop - 1}" if proof.slice_units else f"{len(units)}"
     screen.say(f"{proof.name}: held for {proof.unit} {which}, {_summary(proof, standing)}")
 
 
 def _summary(proof: Proof, standing: Standing) -> str:
     facts = ", ".join(f"{name.replace('_', ' ')} {number_text(value)}" for name, value in standing.facts.items())
-    return f"{standing.units_done:,} {proof.unit} in {duration_text(standing.seconds)}; {facts}"
+    lacking = "".join(f"; lacking: {what}" for what in standing.lacking)
+    return f"{standing.units_done:,} {proof.unit} in {duration_text(standing.seconds)}; {facts}{lacking}"
 
 
 def report_failure(failure: ProofFailed, screen: Screen) -> None:

@@ -4,6 +4,7 @@ A standing belongs to one commit. What was shown of other code is no progress of
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -17,12 +18,14 @@ class Standing:
     units_done: int = 0
     seconds: float = 0.0
     facts: Facts = field(default_factory=dict)
+    lacking: list[str] = field(default_factory=list)  # What could not be looked at, for want of a tool.
 
-    def add(self, units: int, facts: Facts, *, seconds: float, is_dirty: bool) -> None:
+    def add(self, units: int, facts: Facts, *, seconds: float, is_dirty: bool, lacking: Sequence[str] = ()) -> None:
         self.units_done += units
         self.seconds += seconds
         self.facts = merge_facts(self.facts, facts)
         self.is_dirty = self.is_dirty or is_dirty
+        self.lacking += [what for what in lacking if what not in self.lacking]
 
 
 def load_standing(path: Path, *, commit: str, keep: bool = False) -> Standing:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.oracle.toolbox import ToolMissing
+from tests.proofs import proof as proof_module
 from tests.proofs import result, run
 from tests.proofs.proof import Facts, Proof, Slice, merge_facts
 from tests.proofs.standing import Standing, load_standing, save_standing
@@ -195,6 +196,33 @@ def test_a_missing_tool_is_never_silent(
 def test_what_makes_no_sense_is_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit):
         run.parse_arguments(arguments)
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_a_part_that_lacks_its_tool_is_told_on_the_page_or_fails(
+    proofs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], required: bool
+) -> None:
+    def no_tool() -> None:
+        raise ToolMissing("anvil is not installed")
+
+    def look(work: Slice) -> Facts:
+        return {"compared": int(work.has(no_tool, or_lacks="the smith's figures"))}
+
+    lacking = Proof(name="counting", promise="", unit="numbers", total=2, ci=1, slice_units=1, run=look)
+    monkeypatch.setattr(run, "PROOFS", (lacking,))
+    monkeypatch.setattr(proof_module, "REQUIRE_ALL", required)
+    assert run.main(["--only", "counting"]) == int(required)
+    assert "anvil is not installed" in capsys.readouterr().out
+    pages = [page.read_text() for page in proofs.glob("pages/*")]
+    assert len(pages) == int(not required)
+    told = "It held, as far as it was looked at: this lacks the smith's figures, because anvil is not installed.\n"
+    assert all(told in page for page in pages)
+
+
+def test_what_is_there_is_not_lacking(tmp_path: Path) -> None:
+    work = Slice(range(1), is_full=True, scratch=tmp_path)
+    assert work.has(lambda: "/usr/bin/anvil", or_lacks="the smith's figures")
+    assert work.lacking == []
 
 
 def test_a_page_owns_up_to_changes_that_are_in_no_commit() -> None:
