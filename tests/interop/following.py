@@ -12,11 +12,11 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from tests.clients.scenario import Message, fingerprint
 from tests.interop.clients import java_program
-from tests.oracle.subject import RunningBroker
 
 _CHECKPOINT = "cleaner-offset-checkpoint"
 _END_TIMEOUT_S = 100.0
@@ -28,7 +28,14 @@ class Seen(NamedTuple):
     cleaned_offset: int
 
 
-def cleaned_offset(broker: RunningBroker, topic: str) -> int:
+class Followed(Protocol):
+    @property
+    def bootstrap(self) -> str: ...
+    @property
+    def data_dir(self) -> Path: ...
+
+
+def cleaned_offset(broker: Followed, topic: str) -> int:
     """How far partition 0 is compacted, by the file in which both brokers keep it; zero as long as it is not."""
     try:
         lines = (broker.data_dir / _CHECKPOINT).read_text().splitlines()[2:]
@@ -41,7 +48,7 @@ class Follower:
     """The consumer, a process of its own. What it says is taken down by a thread as it comes."""
 
     def __init__(
-        self, name: str, broker: RunningBroker, topic: str, *, until: bytes, from_offset: int = 0, pause_ms: int = 0
+        self, name: str, broker: Followed, topic: str, *, until: bytes, from_offset: int = 0, pause_ms: int = 0
     ) -> None:
         self.name = name
         self.seen: list[Seen] = []

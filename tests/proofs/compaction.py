@@ -3,9 +3,11 @@
 One idempotent producer writes at a fixed rate to one partition, so that update number n must stand at offset n, however
 often the node dies; which key it is of, and its value, follow from the number. A consumer follows from the beginning.
 The rate leaves a part of two cores idle: how late the loop is then tells of the node, and not of clients that take
-every CPU from it. The node compacts small segments as soon as a fifth is dirty, and is killed in the middle of that. In
-the end some keys are deleted; once their tombstones have had their time, and something else was compacted, nothing of
-them is left.
+every CPU from it. The node compacts small segments as soon as a fifth is dirty, and is killed in the middle of that.
+
+Then some keys are deleted; once their tombstones have had their time, and something else was compacted, nothing of them
+is left. At last a Java consumer reads it all while it goes on being written, compacted and killed, and Kafka's
+DumpLogSegments reads the files. Not before: beside a JVM on two cores the loop's lag would tell of the JVM.
 """
 
 import os
@@ -13,6 +15,7 @@ import random
 import threading
 import time
 from array import array
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,6 +25,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from headrace.protocol.records import decode_records
 from headrace.storage.checkpoints import CLEANED_OFFSETS, decode_offsets
 from headrace.testing.node_process import NodeProcess
+from tests.clients.scenario import Message
+from tests.interop.following import Follower
+from tests.proofs.compaction_judges import FollowedNode, check_dump, check_seen, find_java
 from tests.proofs.ledger import Anomaly, Place
 from tests.proofs.metrics import SETTING, read_metrics
 from tests.proofs.nodes import START_S_MAX, connect, running
@@ -43,6 +49,8 @@ SETTINGS: Final = SETTING | {
     "log.segment.delete.delay.ms": "1000",
     "log.flush.offset.checkpoint.interval.ms": "1000",
 }
+JAVA_KILLS: Final = 3  # More of them, which a Java consumer reads through.
+JAVA_UPDATES_PER_KILL: Final = 60_000
 _CHUNK: Final = 500
 _SAMPLE_S: Final = 0.1
 _PATIENCE_S: Final = 180.0
@@ -50,20 +58,25 @@ _PATIENCE_S: Final = 180.0
 
 def run(work: Slice) -> Facts:
     proof = _Compaction(work)
+    has_java = work.has(find_java, or_lacks="a Java consumer that reads through kills, and DumpLogSegments")
     with running(proof.node):
         proof.create_topic()
         proof.measure_idle()
-        with _Reader(proof) as reader, _Monitor(proof) as monitor:
-            for start in range(0, len(work.units), _CHUNK):
-                chunk = min(_CHUNK, len(work.units) - start)
-                proof.send(chunk)
-                work.advance(chunk)
-            proof.finish_kills()
-            proof.delete_some()
+        with _Reader(proof) as reader:
+            with _Monitor(proof, updates=len(work.units)) as monitor:
+                for start in range(0, len(work.units), _CHUNK):
+                    chunk = min(_CHUNK, len(work.units) - start)
+                    proof.send(chunk)
+                    work.advance(chunk)
+                proof.finish_kills()
+                proof.delete_some()
+            of_java = proof.follow_with_java(kills=JAVA_KILLS if work.is_full else 1) if has_java else {}
             reader.wait(proof.end)
         facts = proof.check()
         proof.node.stop()
-    facts |= monitor.facts() | {"messages_seen_by_the_consumer": reader.seen}
+    facts |= monitor.facts() | {"messages_seen_by_the_consumer": reader.seen} | of_java
+    if has_java:
+        facts["records_found_by_dump_log_segments"] = proof.check_dump()
     if facts["memory_above_idle_bytes_max"] > MEMORY_ABOVE_IDLE_BYTES_MAX:
         raise Anomaly(f"node and cleaner took {facts['memory_above_idle_bytes_max']:,} bytes more than when idle")
     if work.is_full and facts["loop_lag_ms_p99"] > LAG_MS_P99_MAX:
@@ -91,10 +104,16 @@ class _Compaction:
         self._tombstones: set[int] = set()
         self._producer: Producer | None = None
         self._began_s = 0.0
+        self._began_ms = int(time.time() * 1000)
+        self._left = array("q")  # The offsets that `check` was served.
 
     @property
     def end(self) -> int:
         return len(self.key_of)
+
+    @property
+    def kills(self) -> int:
+        return self._kills
 
     @property
     def directory(self) -> Path:
@@ -140,16 +159,23 @@ class _Compaction:
             self._began_s = time.monotonic()
         number = self.end
         self.key_of.append(key)
+        if key == len(self._last):
+            self._last.append(number)
         self._last[key] = number
         if tombstone:
             self._tombstones.add(number)
         value = None if tombstone else value_of(number)
         while True:
             try:
-                producer.produce(PLACE.topic, value, key_text(key), PLACE.partition)
+                stamp_ms = self._timestamp_ms(number)
+                producer.produce(PLACE.topic, value, key_text(key), PLACE.partition, timestamp=stamp_ms)
                 return
             except BufferError:
                 producer.poll(0.01)
+
+    def _timestamp_ms(self, number: int) -> int:
+        """Never ahead of the clock, which a node would refuse by more than an hour."""
+        return self._began_ms + number * 500 // UPDATES_PER_S
 
     def _pace(self) -> None:
         assert self._producer is not None
@@ -225,6 +251,53 @@ class _Compaction:
         except (FileNotFoundError, ValueError):
             return 0
 
+    # --- Kafka's own consumer --------------------------------------------------------------------------------
+
+    def follow_with_java(self, *, kills: int) -> Facts:
+        """It reads from the beginning, while updates and kills go on, until it meets a key that no other has."""
+        until = key_text(len(self._last))
+        with closing(Follower("the Java consumer", FollowedNode(self.node), PLACE.topic, until=until)) as follower:
+            for _ in range(kills):
+                seen = len(follower.seen)
+                self._send_anything(JAVA_UPDATES_PER_KILL)
+                self._await_more(follower, seen)
+                self.kill()
+            self._send(len(self._last))
+            self.flush()
+            follower.wait_end()
+        # What is in the last segment, compaction leaves alone.
+        segment = max(int(path.stem) for path in self.directory.glob("*.log"))
+        must_see = self.last_values() | set(range(segment, self.end))
+        check_seen(follower.seen, message_at=self._message_at, next_offset=self.end, must_see=must_see)
+        return {
+            "kills_that_the_java_consumer_read_through": kills,
+            "messages_seen_by_the_java_consumer": len(follower.seen),
+        }
+
+    def _send_anything(self, count: int) -> None:
+        """Updates of keys that are not deleted, at the usual rate from now on."""
+        self._began_s = time.monotonic() - self.end / UPDATES_PER_S
+        deleted = len(self._tombstones)
+        for number in range(count):
+            self._send(deleted + int((self.keys - deleted) * self._chance.random()))
+            if number % _CHUNK == 0:
+                self._pace()
+
+    def _await_more(self, follower: Follower, seen: int) -> None:
+        """Until it has read more than so many messages: it is in the midst of it."""
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while len(follower.seen) <= seen:
+            follower.check_running()
+            assert time.monotonic() < deadline_s, f"the Java consumer has read {seen} messages, and no more"
+            time.sleep(0.01)
+
+    def _message_at(self, offset: int) -> Message:
+        value = None if offset in self._tombstones else value_of(offset)
+        return Message(key_text(self.key_of[offset]), value, (), self._timestamp_ms(offset))
+
+    def check_dump(self) -> int:
+        return check_dump(self.directory, offsets=self._left, must_have=self.last_values())
+
     # --- What must be true -----------------------------------------------------------------------------------
 
     def expect(self, offset: int, key: bytes | None, value: bytes | None) -> None:
@@ -233,11 +306,15 @@ class _Compaction:
         if key != key_text(self.key_of[offset]) or value != expected:
             raise Anomaly(f"{PLACE}: {key!r}: {value!r} at offset {offset}, where {expected!r} was written")
 
+    def last_values(self) -> set[int]:
+        """The offsets of those that must be there: of all keys that are not deleted."""
+        return set(self._last) - self._tombstones
+
     def check(self) -> Facts:
         """Everything that is left."""
         cleaned = self.cleaned_offset()
-        found = array("b", bytes(self.keys))
-        next_offset = records = batch_count = size_bytes = 0
+        found = array("b", bytes(len(self._last)))
+        next_offset = batch_count = size_bytes = 0
         with connect(self.node) as wire:
             for header, batch in batches(wire, PLACE, is_compacted=True):
                 if header.base_offset < next_offset:
@@ -250,7 +327,8 @@ class _Compaction:
                     key = self.key_of[record.offset]
                     if self._last[key] == record.offset:
                         found[key] = 1
-                    records += 1
+                    self._left.append(record.offset)
+        records = len(self._left)
         if next_offset != self.end:
             raise Anomaly(f"{PLACE}: ends at {next_offset}, after {self.end} updates")
         lost = expired = 0
@@ -263,7 +341,7 @@ class _Compaction:
             raise Anomaly(f"{PLACE}: the last value of {lost} keys is gone")
         if expired != len(self._tombstones):
             raise Anomaly(f"{PLACE}: {len(self._tombstones) - expired} tombstones are left after their time")
-        superseded = records - self.keys + expired
+        superseded = records - len(self._last) + expired
         if superseded > self.end - cleaned + self.keys:
             raise Anomaly(f"{PLACE}: {superseded} superseded records are left, compacted up to {cleaned} of {self.end}")
         return {
@@ -375,28 +453,31 @@ class _Reader(_Thread):
 class _Monitor(_Thread):
     """How late the loop is, and how much memory node and cleaner take."""
 
-    def __init__(self, proof: _Compaction) -> None:
+    def __init__(self, proof: _Compaction, *, updates: int) -> None:
         super().__init__(proof)
+        # Half of what the time of writing has room for: the other half is for answers that take their time.
+        self._samples_min = int(updates / UPDATES_PER_S / _SAMPLE_S / 2)
         self._lags_ms: list[float] = []
         self._memory_bytes = 0
 
     def _run(self) -> None:
         node = self._proof.node
         while not self._stop.wait(_SAMPLE_S):
+            kills = self._proof.kills
             if self._proof.is_down:
                 continue
             try:
                 lag_s = read_metrics(node)["headrace_loop_lag_seconds_max"]
                 self._memory_bytes = max(self._memory_bytes, resident_bytes(node.pid))
             except (OSError, AssertionError):
-                if not self._proof.is_down and not self._stop.is_set():
-                    continue  # It was killed between the two.
+                if not self._proof.is_down and self._proof.kills == kills:
+                    raise  # It was not killed meanwhile: it should have answered.
             else:
                 self._lags_ms.append(lag_s * 1000)
 
     def facts(self) -> Facts:
         lags_ms = sorted(self._lags_ms)
-        assert lags_ms, "the loop was never looked at"
+        assert len(lags_ms) >= self._samples_min, f"the loop was looked at {len(lags_ms)} times only"
         return {
             "loop_lag_samples": len(lags_ms),
             "loop_lag_ms_p50": lags_ms[len(lags_ms) // 2],
