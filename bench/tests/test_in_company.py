@@ -30,6 +30,11 @@ def test_rows_have_a_rate_and_are_not_restarted(race: Race) -> None:
     assert not any(cell.load.restart for each in found for cell in each.cells)
 
 
+def test_the_long_row_is_measured_only_where_it_is_named(race: Race) -> None:
+    assert "long" in {each.name for each in with_a_rate(race, named=["long"])}
+    assert "long" not in {each.name for each in with_a_rate(race, named=["*"])}
+
+
 def test_neither_way_is_always_first() -> None:
     assert [order(repeat)[0] for repeat in range(4)] == [ALONE, IN_COMPANY, ALONE, IN_COMPANY]
 
