@@ -1,6 +1,7 @@
 """The order service on a real broker. `headrace_broker` and `headrace_topic` come with Headrace."""
 
 import errno
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -59,7 +60,9 @@ def test_members_share_the_partitions(broker: Broker, headrace_topic: str) -> No
             return sorted(len(share) for share in shares) == [1, 2]
 
         # Each must be polled for the group to settle: that is what takes part in a rebalance.
+        deadline_s = time.monotonic() + 30
         while not is_shared():
+            assert time.monotonic() < deadline_s, broker.groups()
             for member in members:
                 polls = iter((False, True))
                 member.run(until=lambda polls=polls: next(polls))

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.cli.kafka_scripts import configs, console_consumer, console_producer, groups, topics
 from headrace.cli.kafka_scripts.script import status_of
+from headrace.testing import Broker
 from headrace.testing.node_process import NodeProcess
 
 SCRIPTS = {
@@ -86,3 +87,40 @@ def test_failures_are_one_line_and_status_1(shell: Shell, topic_name: str) -> No
         assert shell(line, status=1) == ""
         assert reason in shell.err.splitlines()[-1]
         assert shell.err.splitlines()[-1].startswith(line.split()[0])
+
+
+LINES = {
+    "kafka-topics": "--list",
+    "kafka-consumer-groups": "--list",
+    "kafka-configs": "--describe --topic orders",
+    "kafka-console-producer": "--topic orders",
+    "kafka-console-consumer": "--topic orders --from-beginning --max-messages 1",
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_settings_of_a_file_are_in_force(
+    headrace_broker: Broker,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    name: str,
+) -> None:
+    """The broker meets the client's name that the file tells, and a protocol that it does not speak gets nowhere."""
+    shell = Shell(headrace_broker.bootstrap, capsys, monkeypatch)
+    headrace_broker.clear()
+    headrace_broker.create_topic("orders")
+    headrace_broker.produce("orders", b"1")
+    file = tmp_path / "client.properties"
+    line = f"{name} {LINES[name]} --command-config {file}"
+
+    file.write_text("client.id=told-by-a-file\n")
+    with headrace_broker.faults.delay(seconds=0, client_id="told-by-a-file", times=None) as met:
+        shell(f"{name} {LINES[name]}", stdin="2\n")
+        assert met.hits == 0
+        shell(line, stdin="3\n")
+        assert met.hits > 0
+
+    file.write_text("security.protocol=SSL\nsocket.connection.setup.timeout.ms=1000\nmessage.timeout.ms=1000\n")
+    shell(line, stdin="4\n", status=1)
+    assert shell.err.splitlines()[-1].startswith(name)

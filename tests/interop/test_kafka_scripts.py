@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.exchange import Exchange
 from tests.oracle.kafka import java_command
+from tests.oracle.toolbox import ToolMissing, without_tool
 
 JAVA = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
@@ -86,7 +87,10 @@ class Tools:
 
 @pytest.fixture
 def tools(exchange: Exchange) -> Tools:
-    java_command()
+    try:
+        java_command()
+    except ToolMissing as missing:
+        without_tool(missing)
     return Tools(exchange.broker.bootstrap)
 
 
