@@ -46,6 +46,6 @@ class Means:
 
 async def read_sensor(bootstrap: str, topic: str, sensor: str, values: list[float]) -> None:
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
-        await asyncio.gather(
-            *[await producer.send(topic, str(value).encode(), key=sensor.encode()) for value in values]
-        )
+        await asyncio.gather(*[
+            await producer.send(topic, str(value).encode(), key=sensor.encode()) for value in values
+        ])

@@ -38,7 +38,9 @@ class OrderDesk:
             if error is not None:
                 failures.append(error)
 
-        self._producer.produce(self._topic, key=order.customer, value=json.dumps(asdict(order)), on_delivery=delivered)
+        self._producer.produce(
+            self._topic, key=order.customer, value=json.dumps(asdict(order)), on_delivery=delivered
+        )
         if self._producer.flush(30) or failures:
             raise NotAccepted(str(failures[0]) if failures else "no answer in time")
 
