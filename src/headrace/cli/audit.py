@@ -13,6 +13,7 @@ from headrace.cli.extras import require
 from headrace.cli.moments import parse_duration_ms
 from headrace.cli.output import AsJson, CommandError, note, print_json, print_table
 from headrace.cli.pairs import parse_pairs
+from headrace.spark.master import MASTER
 
 if TYPE_CHECKING:
     from headrace.audit.lake_tier import CountRows
@@ -47,7 +48,7 @@ def audit(
     ] = [],  # noqa: B006
     master: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Count the lake with Spark: local[2,3], or where a cluster's master is."),
+        typer.Option(metavar="URL", help=f"Count the lake with Spark: {MASTER}, or where a cluster's master is."),
     ] = None,
     spark_options: Annotated[
         list[str], typer.Option("--spark-option", metavar="KEY=VALUE", help="One of Spark's own. May be repeated.")

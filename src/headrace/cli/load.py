@@ -17,6 +17,7 @@ from headrace.cli.extras import require
 from headrace.cli.output import AsJson, note, print_json, progress, size_text
 from headrace.cli.pairs import parse_pairs
 from headrace.cli.stopping import StopRequest
+from headrace.spark.master import MASTER
 
 if TYPE_CHECKING:
     from headrace.pipeline.load import Load, Loaded
@@ -83,8 +84,13 @@ def load(
     ] = "10s",
     once: Annotated[bool, typer.Option("--once", help="Load what is there now, then stop.")] = False,
     master: Annotated[
-        str, typer.Option("--master", metavar="URL", help="Where Spark runs; local[N,3] is here, on N processors.")
-    ] = "local[2,3]",
+        str,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="Where Spark runs; local[N,3] is here, with N tasks at a time, each tried up to three times.",
+        ),
+    ] = MASTER,
     missing: Annotated[
         Missing, typer.Option("--missing", help="What to do about records that were deleted before they were loaded.")
     ] = Missing.ERROR,

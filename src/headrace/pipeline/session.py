@@ -7,15 +7,12 @@ own, and win over those that are chosen here.
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from pyspark.sql import SparkSession
 
 from headrace import pipeline
+from headrace.spark.master import MASTER
 from headrace.spark.session import quiet_session
-
-# Two tasks at a time, each tried up to three times: without the second number Spark gives up with the first failure.
-MASTER: Final = "local[2,3]"
 
 
 def spark_session(*, master: str = MASTER, app: str = "headrace", settings: Mapping[str, str] = {}) -> SparkSession:

@@ -39,3 +39,8 @@ def test_json_needs_a_schema_and_nothing_else_has_one(words: list[str]) -> None:
     shown = CliRunner().invoke(app, ["load", "clicks", "--lake", "nowhere", *words])
     assert shown.exit_code == 2
     assert "go together" in shown.output
+
+
+def test_spark_has_every_processor_and_tries_a_task_again() -> None:
+    shown = CliRunner().invoke(app, ["load", "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    assert "[default: local[*,3]]" in shown.output
