@@ -9,7 +9,8 @@ READY := $(VENV)/.ready
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-# Further words for the program behind demo, test, interop, bench and prove: make test ARGS="-k segment -x"
+# Further words for the program behind test, interop, bench and prove, and for the last one of demo:
+# make test ARGS="-k segment -x", make demo ARGS=--keep
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -29,10 +30,11 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup ## kill a node, a consumer, a load and a sender on the way of web-log events, show that none is lost, and measure
-	$(BIN)/headrace demo $(ARGS)
-	$(BIN)/headrace demo-lake
+# The last one is the main job: with ARGS=--keep its node, senders, load and stream go on until Ctrl-C.
+demo: setup ## kill a node, a consumer, a load and a sender on the way of web-log events, and show that none is lost
+	$(BIN)/headrace demo
 	$(BIN)/headrace demo-lab --out .cache/demo-lab
+	$(BIN)/headrace demo-lake $(ARGS)
 
 # As many files at a time as there are CPUs, each by one process, in an order of chance. One at a time: ARGS=-n0
 # A test that hangs where no signal reaches it ends its process, and says in which call.

@@ -6,10 +6,10 @@ from types import FrameType
 
 from pyspark.sql import functions as sf
 
+from headrace.cli.demo_outcome import WINDOW_S
 from headrace.pipeline import landing, streams
 from headrace.pipeline.session import spark_session
 
-WINDOW = "10 seconds"
 _PAGE = r'"[A-Z]+ (\S+)'
 
 
@@ -18,7 +18,7 @@ def count(bootstrap: str, topic: str, table: str) -> None:
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     records = spark.readStream.format("headrace").options(**options).load()
     pages = records.select("timestamp", sf.regexp_extract(sf.col("value").cast("string"), _PAGE, 1).alias("page"))
-    counted = streams.counted(pages, streams.Tumbling(WINDOW), by=["page"], late="10 seconds")
+    counted = streams.counted(pages, streams.Tumbling(f"{WINDOW_S} seconds"), by=["page"])
     query = landing.to_table(
         counted, table, name="pages", checkpoint=f"{table}.state", keys=["window_start", "page"], every="2 seconds"
     )
