@@ -110,7 +110,7 @@ class LakeTable:
         """How far this life of a topic was loaded.
 
         A thousand partitions take half a second to look up. Every commit of a topic raises its number of loads, so what
-        was looked up is good for as long as that stays.
+        was looked up is good for as long as that stays; what a commit of our own has changed of it, `commit` notes.
         """
         loads = self.table.transaction(loads_key(self._loader, origin.topic), 0)
         known = self._held.get(origin)
@@ -190,6 +190,9 @@ class LakeTable:
             self._check_still_fits()
         else:
             raise LakeError(f"{self.location}: the table changes too often to commit; nothing was committed")
+        for plan in plans:
+            # Where somebody else has loaded the topic on top of this by now, its number of loads says so to `held`.
+            self._held[plan.origin] = plan.held_after(self._held[plan.origin])
         self._copy_ledger()
 
     def _check_still_fits(self) -> None:

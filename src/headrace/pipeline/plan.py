@@ -103,6 +103,19 @@ class TopicPlan:
                 kept[epoch_key(loader, self.origin, one.place.partition)] = one.leader_epoch
         return kept
 
+    def held_after(self, held: HeldTopic) -> HeldTopic:
+        """What a table that held this holds after this load: what would be read from its `transactions`."""
+        partitions = dict(held.partitions)
+        for number, epoch in self.epochs.items():
+            if number in partitions:
+                partitions[number] = partitions[number]._replace(leader_epoch=epoch)
+        for one in self.changes:
+            number = one.place.partition
+            known_epoch = partitions[number].leader_epoch if number in partitions else NO_EPOCH
+            epoch = known_epoch if one.leader_epoch == NO_EPOCH else one.leader_epoch
+            partitions[number] = Held(one.end, epoch)
+        return HeldTopic(loads=self.loads + 1, partitions=partitions)
+
 
 def plan_topic(
     origin: Origin,

@@ -89,6 +89,43 @@ def test_what_was_committed_is_held_also_by_whoever_opens_the_table_next(lake: L
     assert offsets(lake) == list(range(10))
 
 
+def wide_plan(table: LakeTable, end: int, partitions: int) -> TopicPlan:
+    found = {number: Found(0, end + number, 1 + number % 3, end + number) for number in range(partitions)}
+    return plan_topic(CLICKS, table.held(CLICKS), found)
+
+
+def test_after_a_commit_of_its_own_a_load_looks_nothing_up_again(
+    lake: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, other = create(lake), reopen(lake)
+    assert other is not None
+    looked_up: list[str] = []
+    look_up = table.table.transaction
+
+    def noted(name: str, otherwise: int) -> int:
+        looked_up.append(name)
+        return look_up(name, otherwise)
+
+    monkeypatch.setattr(table.table, "transaction", noted)
+    for end, partitions in ((10, 40), (20, 40), (20, 50), (30, 50)):  # Partitions are added, too.
+        looked_up.clear()
+        table.refresh()
+        planned = wide_plan(table, end, partitions)
+        table.commit([planned], [], [])
+        # How many loads there were, when it is planned and before it is committed; the first also how many partitions.
+        assert set(looked_up) <= {"me:clicks", "me:clicks:cluster:id-1"}
+        other.refresh()
+        assert table.held(CLICKS) == other.held(CLICKS)
+
+    # Somebody else's commit shows, and is looked up.
+    planned = wide_plan(other, 40, 50)
+    other.commit([planned], [], [])
+    table.refresh()
+    looked_up.clear()
+    assert table.held(CLICKS) == other.held(CLICKS)
+    assert len(looked_up) == 2 + 2 * 50
+
+
 def test_offsets_survive_checkpoints_and_the_cleaning_of_the_log(lake: Location) -> None:
     table = create(lake)
     commit(table, plan(table, 10))

@@ -10,11 +10,13 @@ from headrace.pipeline.plan import (
     HeldTopic,
     LogDiverged,
     OffsetsExpired,
+    TopicPlan,
     TopicRecreated,
     limit_plans,
     plan_topic,
 )
 from headrace.pipeline.splitting import OffsetRange
+from headrace.wire.metadata import NO_EPOCH
 
 CLICKS = Origin("cluster", TopicName("clicks"), "id-1")
 
@@ -128,3 +130,16 @@ def test_a_backlog_is_cut_and_every_partition_gets_on() -> None:
     (cut,) = limit_plans([plan], 100)
     assert [one.end for one in cut.partitions] == [90, 10, 4]
     assert limit_plans([plan], None) == [plan]
+
+
+def test_what_is_held_after_a_load_is_what_it_tells_the_table() -> None:
+    held = HeldTopic(loads=3, partitions={0: Held(10, 2), 1: Held(10, 2)})
+    plan = plan_topic(CLICKS, held, {0: Found(0, 12, 4, 12), 1: Found(0, 10, 4, 10), 2: Found(0, 0, NO_EPOCH)})
+    assert plan.held_after(held) == HeldTopic(
+        loads=4, partitions={0: Held(12, 4), 1: Held(10, 2), 2: Held(0, NO_EPOCH)}
+    )
+    # The epoch that is known stays where a broker tells of none; a replay may bring another, and no offset.
+    blind = plan_topic(CLICKS, held, {0: Found(0, 12, NO_EPOCH, 12)})
+    assert blind.held_after(held).partitions[0] == Held(12, 2)
+    replayed = TopicPlan(origin=CLICKS, loads=3, partitions=(), partition_count=2, epochs={1: 7})
+    assert replayed.held_after(held) == HeldTopic(loads=4, partitions={0: Held(10, 2), 1: Held(10, 7)})
