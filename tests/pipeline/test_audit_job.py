@@ -3,14 +3,19 @@
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headrace.audit.lake_tier import count_lake
+from headrace.audit.log_tier import find_life
 from headrace.audit.tally import Counted
 from headrace.pipeline.audit_job import count_with
 from headrace.testing import BrokerPool
+from headrace.wire.settings import client_settings
 from tests.clients.audited import audit, send, troubles, write_lake
 from tests.clients.command_line import Headrace
+from tests.pipeline.loading import load
+from tests.pipeline.topics import delete
 
 
 @pytest.mark.parametrize(("lost", "doubled"), [(0, 0), (3, 2)])
@@ -29,6 +34,28 @@ def test_spark_finds_what_was_planted(
     assert summary(count_lake(str(lake), "clicks", count_rows=count_with(spark))) == summary(
         count_lake(str(lake), "clicks")
     )
+
+
+def test_spark_counts_one_life_of_a_topic_and_what_is_gone_of_it(
+    spark: SparkSession, headrace_pool: BrokerPool, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    with headrace_pool.broker() as broker:
+        for each, partitions in ((20, 3), (10, 2)):
+            broker.create_topic("clicks", partitions)
+            send(broker, "clicks", each=each, producer_id=f"web-{each}")
+            load(broker, lake, accepts_new_topic=True)
+            if each == 20:
+                delete(broker.bootstrap, "clicks")
+        settings = client_settings(broker.bootstrap)
+        life = find_life(settings, "clicks")
+    DeltaTable(lake).delete(f"topic_id = '{life.topic_id}' and \"offset\" = 1")
+    here = count_lake(str(lake), "clicks", life=life)
+    there = count_lake(str(lake), "clicks", life=life, count_rows=count_with(spark))
+    assert summary(there) == summary(here)
+    assert (there.rows, there.gone) == (here.rows, here.gone)
+    assert here.gone == 2
+    assert sum(end for _, end in here.extents.values()) == 30
 
 
 def summary(counted: Counted) -> object:

@@ -11,9 +11,10 @@ from headrace.pipeline.load import Load
 from headrace.pipeline.location import parse_location
 from headrace.testing import BrokerPool
 from tests.clients.audited import BEGAN_MS, WINDOWS, audit, send, troubles
+from tests.clients.command_line import Headrace
 from tests.pipeline.loading import load, request, run_here
 from tests.pipeline.object_store import BUCKET, object_store
-from tests.pipeline.topics import cut
+from tests.pipeline.topics import cut, delete
 
 
 def test_what_was_loaded_is_complete_and_what_was_not_yet_is_late(headrace_pool: BrokerPool, tmp_path: Path) -> None:
@@ -40,8 +41,38 @@ def test_rows_that_somebody_deleted_are_missing_also_the_last_ones(headrace_pool
         broker.create_topic("clicks")
         send(broker, "clicks", each=10)
         load(broker, lake)
+        assert audit(broker, "clicks", "--lake", lake)["gone"] == {}
         DeltaTable(lake).delete('"offset" >= 28')
-        assert troubles(audit(broker, "clicks", "--lake", lake)) == {("lake", WINDOWS - 1): {"missing": 2}}
+        report = audit(broker, "clicks", "--lake", lake)
+        assert troubles(report) == {("lake", WINDOWS - 1): {"missing": 2}}
+        assert report["gone"] == {"lake": 2}
+        shown = Headrace(broker.bootstrap)("audit", "clicks", "--lake", lake, status=1)
+        assert "lake: 2 rows were loaded, by the ledger, and are gone from the table since" in shown.stderr
+
+
+def test_of_a_topic_that_was_made_anew_what_is_not_loaded_yet_is_late(
+    headrace_pool: BrokerPool, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    with headrace_pool.broker() as broker:
+        broker.create_topic("clicks")
+        send(broker, "clicks", each=20)
+        load(broker, lake)
+        delete(broker.bootstrap, "clicks")
+        broker.create_topic("clicks")
+        send(broker, "clicks", each=10, producer_id="web-2")
+        # With the old topic the node has lost what is in the lake.
+        at_the_node = {("node", window): {"missing": 20} for window in range(WINDOWS)}
+        report = audit(broker, "clicks", "--lake", lake)
+        assert troubles(report) == at_the_node | {("lake", window): {"late": 10} for window in range(WINDOWS)}
+
+        load(broker, lake, accepts_new_topic=True)
+        send(broker, "clicks", each=1, producer_id="web-3")
+        report = audit(broker, "clicks", "--lake", lake)
+        assert troubles(report) == at_the_node | {("lake", window): {"late": 1} for window in range(WINDOWS)}
+
+        load(broker, lake)
+        assert troubles(audit(broker, "clicks", "--lake", lake)) == at_the_node
 
 
 def test_what_was_deleted_before_the_first_load_is_not_the_lakes_fault(

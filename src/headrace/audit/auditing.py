@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.audit.audit_topic import read_audit
 from headrace.audit.lake_tier import CountRows, count_lake
-from headrace.audit.log_tier import count_log
+from headrace.audit.log_tier import count_log, find_life
 from headrace.audit.messages import AUDIT_TOPIC, Sent
 from headrace.audit.reconcile import GRACE_MS, LAKE, Audit, reconcile
 from headrace.audit.tally import add_up
@@ -35,7 +35,8 @@ def audit(
     messages = read_audit(settings, audit_topic)
     behind = dict(sorted(add_up(messages, topic=topic).items()))
     if lake is not None:
-        behind[LAKE] = count_lake(lake, topic, options=lake_options, count_rows=count_rows)
+        life = find_life(settings, topic)
+        behind[LAKE] = count_lake(lake, topic, life=life, options=lake_options, count_rows=count_rows)
     tiers = count_log(settings, topic, behind)
     sent = [message for message in messages if isinstance(message, Sent)]
     return reconcile(topic, sent, tiers, now_ms=began_ms, grace_ms=grace_ms)

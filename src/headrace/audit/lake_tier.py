@@ -2,19 +2,24 @@
 
 A Delta table, of which the live files count, or a directory of Parquet files. It needs the columns topic, partition,
 offset and headers, as `headrace load` writes them. Beside a Delta table, dead letters (`_dead_letters`) have arrived
-as well, and the ledger (`_ledger`) says how far a load has come even where the last rows were deleted, and what was
-gone before it. Needs pyarrow and, for Delta, deltalake.
+as well, and the ledger (`_ledger`) says how far a load has come even where the last rows were deleted, what was gone
+before it, and how many rows were loaded that somebody has deleted since.
+
+Stamps are counted of every life of a topic, since what was sent to an earlier one has arrived as well. How far the lake
+is in the log is told by this life alone. Needs pyarrow and, for Delta, deltalake.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from headrace.audit.columns import HEADERS, count_headers
+from headrace.audit.ledger import COUNTED, LIFE, REQUIRED, Life, LoadedTopic, read_entries
 from headrace.audit.runs import minus
 from headrace.audit.seen import Counts
 from headrace.audit.tally import Counted
@@ -27,8 +32,8 @@ _DEAD_LETTERS: Final = "_dead_letters"
 _LEDGER: Final = "_ledger"
 _COLUMNS: Final = ("topic", "partition", "offset", "headers")
 
-# Given a path and a topic: what its stamps say, with the extents noted beside.
-CountRows = Callable[[str, str, Counted], Counts]
+# Given a path, a topic and what loads have told of it: what its stamps say, with extents and rows noted beside.
+CountRows = Callable[[str, str, LoadedTopic, Counted], Counts]
 
 
 class NotAuditable(HeadraceError):
@@ -36,35 +41,59 @@ class NotAuditable(HeadraceError):
 
 
 def count_lake(
-    path: str, topic: str, *, options: Mapping[str, str] | None = None, count_rows: CountRows | None = None
+    path: str,
+    topic: str,
+    *,
+    life: Life | None = None,
+    options: Mapping[str, str] | None = None,
+    count_rows: CountRows | None = None,
 ) -> Counted:
     """What the table holds of the topic. `count_rows` counts its rows somewhere else than here."""
     # First, since a ledger may be behind its table and is never ahead of it: a load that goes on meanwhile must not
     # seem to have been where its rows are not.
-    ledger = _read_ledger(f"{path}/{_LEDGER}", topic, options)
+    loaded = _read_ledger(f"{path}/{_LEDGER}", topic, life, options)
     table = _open_delta(path, options)
     rows = _open_directory(path) if table is None else table.to_pyarrow_dataset()
     missing = [name for name in _COLUMNS if name not in rows.schema.names]
     if missing:
         raise NotAuditable(f"{path} has no column {missing[0]!r}: an audit needs {', '.join(_COLUMNS)}")
     counted = Counted()
-    counts = _count(rows, topic, counted) if count_rows is None else count_rows(path, topic, counted)
+    if count_rows is None:
+        counts = _count(rows, topic, loaded, counted)
+    else:
+        counts = count_rows(path, topic, loaded, counted)
     _add_dead_letters(counts, f"{path}/{_DEAD_LETTERS}", topic, options)
-    _add_ledger(ledger, counted)
+    _add_ledger(loaded, counted)
     counted.spans = counts.spans
     counted.unstamped, counted.malformed = counts.unstamped, counts.malformed
     return counted
 
 
-def count_batch(batch: pa.RecordBatch, counts: Counts, counted: Counted) -> None:
-    """Rows of partition, offset and headers: their stamps, and up to which offsets they go."""
+def columns_to_count(names: Sequence[str]) -> list[str]:
+    """Of a table that has these columns, what `count_batch` wants."""
+    return ["partition", "offset", "headers", *(name for name in LIFE if name in names)]
+
+
+def count_batch(batch: pa.RecordBatch, loaded: LoadedTopic, counts: Counts, counted: Counted) -> None:
+    """Rows of some `columns_to_count`: their stamps; of this life how far they go, and how many the ledger knows of."""
     if not batch.num_rows:
         return
     count_headers(counts, batch.column("headers").cast(HEADERS))
-    places = pa.Table.from_batches([batch]).group_by("partition")
-    for row in places.aggregate([("offset", "max")]).to_pylist():
+    places = pa.Table.from_batches([batch]).drop_columns(["headers"])
+    for name, own in zip(LIFE, loaded.life or (), strict=False):
+        if name in places.column_names:
+            places = places.filter(pc.field(name) == own)
+    if not places.num_rows:
+        return
+    for row in places.group_by("partition").aggregate([("offset", "max")]).to_pylist():
         # From the first on: were the first rows not there, they would be missing.
         counted.extend(row["partition"], 0, row["offset_max"] + 1)
+    partitions = places["partition"].to_numpy()
+    ends = np.zeros(1 + max(int(partitions.max()), *loaded.ends, 0), np.int64)
+    ends[list(loaded.ends)] = list(loaded.ends.values())
+    for partition, count in enumerate(np.bincount(partitions[places["offset"].to_numpy() < ends[partitions]])):
+        if count:
+            counted.rows[partition] = counted.rows.get(partition, 0) + int(count)
 
 
 def _open_delta(path: str, options: Mapping[str, str] | None) -> "DeltaTable | None":
@@ -87,10 +116,11 @@ def _open_directory(path: str) -> ds.Dataset:
     return ds.dataset(path, format="parquet", partitioning="hive")
 
 
-def _count(rows: ds.Dataset, topic: str, counted: Counted) -> Counts:
+def _count(rows: ds.Dataset, topic: str, loaded: LoadedTopic, counted: Counted) -> Counts:
     counts = Counts()
-    for batch in rows.to_batches(columns=["partition", "offset", "headers"], filter=pc.field("topic") == topic):
-        count_batch(batch, counts, counted)
+    columns = columns_to_count(rows.schema.names)
+    for batch in rows.to_batches(columns=columns, filter=pc.field("topic") == topic):
+        count_batch(batch, loaded, counts, counted)
     return counts
 
 
@@ -101,31 +131,24 @@ def _add_dead_letters(counts: Counts, path: str, topic: str, options: Mapping[st
     """
     if (table := _open_delta(path, options)) is None:
         return
-    dead = _count(table.to_pyarrow_dataset(), topic, Counted())
+    dead = _count(table.to_pyarrow_dataset(), topic, LoadedTopic(), Counted())
     for span, seen in dead.spans.items():
         known = counts.span(span, host=seen.host)
         known.add_runs(minus(seen.runs, known.runs), again=seen.again)
         known.time_ms_max = max(known.time_ms_max, seen.time_ms_max)
 
 
-def _read_ledger(path: str, topic: str, options: Mapping[str, str] | None) -> list[dict[str, Any]]:
+def _read_ledger(path: str, topic: str, life: Life | None, options: Mapping[str, str] | None) -> LoadedTopic:
     if (table := _open_delta(path, options)) is None:
-        return []
-    columns = ["partition", "first", "end", "missing"]
-    entries: list[dict[str, Any]] = (
-        table.to_pyarrow_dataset().to_table(columns=columns, filter=pc.field("topic") == topic).to_pylist()
-    )
-    return entries
+        return LoadedTopic(life)
+    rows = table.to_pyarrow_dataset()
+    columns = [*REQUIRED, *(name for name in (*LIFE, *COUNTED) if name in rows.schema.names)]
+    return read_entries(rows.to_table(columns=columns, filter=pc.field("topic") == topic).to_pylist(), life)
 
 
-def _add_ledger(entries: Sequence[Mapping[str, Any]], counted: Counted) -> None:
-    """How far loads have come, whatever became of the rows; and where the first of them began.
-
-    `missing` offsets from its first on were deleted before they could be read.
-    """
-    begins: dict[int, int] = {}
-    for entry in sorted(entries, key=lambda entry: (entry["first"], -entry["missing"])):
-        begins.setdefault(entry["partition"], entry["first"] + entry["missing"])
-        counted.extend(entry["partition"], 0, entry["end"])
-    for partition, begin in begins.items():
-        counted.extents[partition] = begin, counted.extents[partition][1]
+def _add_ledger(loaded: LoadedTopic, counted: Counted) -> None:
+    """How far loads have come, whatever became of the rows; and where the first of them began."""
+    for partition, end in loaded.ends.items():
+        counted.extend(partition, 0, end)
+        counted.extents[partition] = loaded.begins[partition], counted.extents[partition][1]
+    counted.gone = loaded.gone(counted.rows)

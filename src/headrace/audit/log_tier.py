@@ -13,10 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.audit.columns import count_headers
+from headrace.audit.ledger import Life
 from headrace.audit.reconcile import NODE, Tier
 from headrace.audit.seen import Counts
 from headrace.audit.tally import Counted
 from headrace.columnar.reading import Scan
+from headrace.ids import parse_topic_name, topic_id_text
+from headrace.wire.cluster import Cluster
 
 if TYPE_CHECKING:
     from headrace.wire.settings import ClientSettings
@@ -51,10 +54,20 @@ def count_log(settings: "ClientSettings", topic: str, behind: Mapping[str, Count
                 keeps_since_ms=views[name].keeps_since_ms,
                 unstamped=each.unstamped,
                 malformed=each.malformed,
+                gone=each.gone,
             )
             for name, each in behind.items()
         ),
     ]
+
+
+def find_life(settings: "ClientSettings", topic: str) -> Life:
+    """Of all topics that had this name, the one that is there now, as loads tell it in their rows."""
+    name = parse_topic_name(topic)
+    with Cluster(settings) as cluster:
+        cluster.refresh([name])
+        topic_id = topic_id_text(cluster.topic(name).topic_id)
+        return Life(cluster.metadata.cluster_id or "unknown", topic_id)
 
 
 class _View:

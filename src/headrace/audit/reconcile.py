@@ -39,6 +39,7 @@ class Tier:
     keeps_since_ms: int | None = None  # What is older may have been deleted on purpose.
     unstamped: int = 0
     malformed: int = 0
+    gone: int = 0  # Rows that it had, and by its own ledger has no longer.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +109,9 @@ class Audit:
     topic: str
     rows: tuple[Row, ...]
     strangers: tuple[Strangers, ...]
+    # By tier, rows that arrived and were taken out since. They are missing, of whatever window they were: this says no
+    # more than why.
+    gone: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_well(self) -> bool:
@@ -131,7 +135,8 @@ def reconcile(
         spans = sorted(by_window[window], key=lambda each: each.span)
         rows += [_row(topic, window, tier, tiers, spans, is_due=is_due) for tier in tiers]
     strangers = tuple(_strangers(topic, tier, published, due_ms=now_ms - grace_ms) for tier in tiers)
-    return Audit(topic=topic, rows=tuple(rows), strangers=strangers)
+    gone = {tier.name: tier.gone for tier in tiers if tier.gone}
+    return Audit(topic=topic, rows=tuple(rows), strangers=strangers, gone=gone)
 
 
 def _row(topic: str, window: Window, tier: Tier, tiers: Sequence[Tier], spans: Sequence[Sent], *, is_due: bool) -> Row:

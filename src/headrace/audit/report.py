@@ -75,7 +75,17 @@ def report_fields(audit: Audit) -> dict[str, Any]:
         "well": audit.is_well,
         "rows": [_row_fields(row) for row in audit.rows],
         "strangers": [_stranger_fields(each) for each in audit.strangers],
+        "gone": dict(audit.gone),
     }
+
+
+def gone_notes(audit: Audit) -> list[str]:
+    """A sentence for each tier that had rows which are not there any more."""
+    return [
+        f"{tier}: {count:,} {'row was' if count == 1 else 'rows were'} loaded, by the ledger, and "
+        f"{'is' if count == 1 else 'are'} gone from the table since"
+        for tier, count in audit.gone.items()
+    ]
 
 
 def stranger_notes(audit: Audit) -> list[str]:

@@ -87,6 +87,9 @@ class Counted:
     extents: dict[int, tuple[int, int]] = field(default_factory=dict)
     unstamped: int = 0
     malformed: int = 0
+    # Of a lake, by partition: the rows in the ranges that its ledger tells of, and how many of those are gone since.
+    rows: dict[int, int] = field(default_factory=dict)
+    gone: int = 0
 
     def extend(self, partition: int, first: int, end: int) -> None:
         known_first, known_end = self.extents.get(partition, (first, end))

@@ -118,12 +118,12 @@ def _count_with_spark(master: str, settings: Mapping[str, str], options: Mapping
 
 def print_audit(found: "Audit") -> None:
     """As a table, with a word on how it stands."""
-    from headrace.audit.report import full_bar, stranger_notes, verdict
+    from headrace.audit.report import full_bar, gone_notes, stranger_notes, verdict
 
     full = full_bar(found)
     columns = ("window (UTC)", "tier", "expected", "arrived", "status", "")
     print_table(columns, [_cells(row, full) for row in found.rows], title=found.topic, right=("expected", "arrived"))
-    for text in stranger_notes(found):
+    for text in (*gone_notes(found), *stranger_notes(found)):
         note(text)
     note(verdict(found))
 

@@ -5,6 +5,7 @@ task has the messages of a few partitions, and of those any.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 
 from headrace.audit.columns import add_flags
-from headrace.audit.lake_tier import CountRows, count_batch
+from headrace.audit.lake_tier import CountRows, columns_to_count, count_batch
+from headrace.audit.ledger import LoadedTopic
 from headrace.audit.seen import Counts
 from headrace.audit.stamps import SpanId
 from headrace.audit.tally import Counted
@@ -32,6 +34,7 @@ _COLUMNS: Final = {
     "partition": pa.int32(),
     "first": pa.int64(),
     "next": pa.int64(),
+    "rows": pa.int64(),
     "unstamped": pa.int64(),
     "malformed": pa.int64(),
 }
@@ -42,21 +45,22 @@ _SCHEMA: Final = ", ".join(f"{name} {_SPARK_NAMES[kind]}" for name, kind in _COL
 def count_with(spark: SparkSession, options: Mapping[str, str] | None = None) -> CountRows:
     """For `headrace.audit.auditing.audit`. `options` open the table, where it lies in an object store."""
 
-    def count_rows(path: str, topic: str, counted: Counted) -> Counts:
-        rows = frame(spark, path, options=options).where(col("topic") == topic).select("partition", "offset", "headers")
+    def count_rows(path: str, topic: str, loaded: LoadedTopic, counted: Counted) -> Counts:
+        table = frame(spark, path, options=options).where(col("topic") == topic)
+        rows = table.select(*columns_to_count(table.columns))
         counts = Counts()
-        for part in rows.mapInArrow(count_part, _SCHEMA).collect():
+        for part in rows.mapInArrow(partial(count_part, loaded=loaded), _SCHEMA).collect():
             _add(part.asDict(), counts, counted)
         return counts
 
     return count_rows
 
 
-def count_part(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def count_part(batches: Iterable[pa.RecordBatch], *, loaded: LoadedTopic) -> Iterator[pa.RecordBatch]:
     """One task's rows, counted."""
     counts, counted = Counts(), Counted()
     for batch in batches:
-        count_batch(batch, counts, counted)
+        count_batch(batch, loaded, counts, counted)
     told: list[dict[str, Any]] = [
         {
             "producer": span.producer,
@@ -71,7 +75,10 @@ def count_part(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for span, seen in counts.spans.items()
         for number, flags, again in seen.blocks()
     ]
-    told += [{"partition": place, "first": first, "next": end} for place, (first, end) in counted.extents.items()]
+    told += [
+        {"partition": place, "first": first, "next": end, "rows": counted.rows.get(place, 0)}
+        for place, (first, end) in counted.extents.items()
+    ]
     told.append({"unstamped": counts.unstamped, "malformed": counts.malformed})
     yield pa.RecordBatch.from_pylist(told, pa.schema(list(_COLUMNS.items())))
 
@@ -84,6 +91,7 @@ def _add(part: dict[str, Any], counts: Counts, counted: Counted) -> None:
         add_flags(seen, part["block"], flags, again=part["again"])
     elif part["partition"] is not None:
         counted.extend(part["partition"], part["first"], part["next"])
+        counted.rows[part["partition"]] = counted.rows.get(part["partition"], 0) + part["rows"]
     else:
         counts.unstamped += part["unstamped"]
         counts.malformed += part["malformed"]

@@ -7,6 +7,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from headrace.audit.columns import HEADERS
 from headrace.audit.lake_tier import NotAuditable, count_batch, count_lake
+from headrace.audit.ledger import Life, LoadedTopic
 from headrace.audit.seen import Counts
 from headrace.audit.stamps import STAMP_HEADER, SpanId, Stamp, encode_stamp
 from headrace.audit.tally import Counted
@@ -78,15 +79,81 @@ def test_the_ledger_tells_where_the_first_load_began(tmp_path: Path) -> None:
     assert count_lake(str(tmp_path), "clicks").extents == {0: (15, 31)}
 
 
+def of_life(table: pa.Table, life: Life) -> pa.Table:
+    for name, own in zip(Life._fields, life, strict=True):
+        table = table.append_column(name, pa.repeat(own, table.num_rows))
+    return table
+
+
+OLD, NEW = Life("here", "old"), Life("here", "new")
+
+
+def test_how_far_the_lake_is_in_the_log_is_told_by_this_life_of_the_topic(tmp_path: Path) -> None:
+    write(tmp_path, of_life(rows([0, 1, 2, 90]), OLD))
+    write(tmp_path / "_ledger", of_life(ledger(0, 100), OLD))
+    # Nothing was loaded of the new one yet; what was sent to the old one has arrived all the same.
+    counted = count_lake(str(tmp_path), "clicks", life=NEW)
+    assert counted.extents == {}
+    assert counted.spans[SPAN].runs == ((0, 3), (90, 91))
+    write(tmp_path, of_life(rows([3, 4]), NEW))
+    write(tmp_path / "_ledger", of_life(ledger(0, 5), NEW))
+    counted = count_lake(str(tmp_path), "clicks", life=NEW)
+    assert counted.extents == {0: (0, 5)}
+    assert counted.spans[SPAN].runs == ((0, 5), (90, 91))
+    assert count_lake(str(tmp_path), "clicks", life=OLD).extents == {0: (0, 100)}
+    assert count_lake(str(tmp_path), "clicks", life=Life("there", "new")).extents == {}
+
+
+def test_a_table_that_does_not_tell_lives_apart_counts_as_it_is(tmp_path: Path) -> None:
+    write(tmp_path, rows([0, 1]))
+    write(tmp_path / "_ledger", ledger(0, 4))
+    assert count_lake(str(tmp_path), "clicks", life=NEW).extents == {0: (0, 4)}
+
+
+def told(first: int, end: int, count: int, *, version: int, kind: str = "load") -> pa.Table:
+    more = {"version": [version], "kind": [kind], "rows": [count]}
+    table = ledger(first, end)
+    for name, values in more.items():
+        table = table.append_column(name, pa.array(values))
+    return of_life(table, NEW)
+
+
+def test_rows_that_were_loaded_and_are_gone_are_counted(tmp_path: Path) -> None:
+    write(tmp_path, of_life(rows([0, 1, 2, 3, 4, 5]), NEW))
+    write(tmp_path, of_life(rows([7]), OLD))
+    write(tmp_path / "_ledger", told(0, 4, 4, version=1))
+    assert count_lake(str(tmp_path), "clicks", life=NEW).gone == 0
+    DeltaTable(str(tmp_path)).delete("offset in (1, 2, 5)")  # Of the last one the ledger does not tell yet.
+    assert count_lake(str(tmp_path), "clicks", life=NEW).gone == 2
+    write(tmp_path / "_ledger", told(4, 6, 2, version=2))
+    assert count_lake(str(tmp_path), "clicks", life=NEW).gone == 3
+
+
+def test_a_load_that_brought_fewer_rows_than_offsets_has_lost_none(tmp_path: Path) -> None:
+    write(tmp_path, of_life(rows([0, 3]), NEW))
+    write(tmp_path / "_ledger", told(0, 9, 2, version=1))
+    assert count_lake(str(tmp_path), "clicks", life=NEW).gone == 0
+
+
+@pytest.mark.parametrize(("replayed", "gone"), [((0, 8, 5), 3), ((0, 4, 1), 3), ((2, 6, 1), 0)])
+def test_what_a_replay_has_replaced_is_not_gone(tmp_path: Path, replayed: tuple[int, int, int], gone: int) -> None:
+    """Of a commit that was replaced in part nobody knows how many of its rows are left to be there."""
+    write(tmp_path, of_life(rows([0, 1]), NEW))
+    write(tmp_path / "_ledger", told(0, 4, 4, version=1))
+    write(tmp_path / "_ledger", told(4, 8, 4, version=2))
+    write(tmp_path / "_ledger", told(*replayed, version=3, kind="replay"))
+    assert count_lake(str(tmp_path), "clicks", life=NEW).gone == gone
+
+
 def test_a_load_that_goes_on_meanwhile_was_not_yet_where_its_rows_are_not(tmp_path: Path) -> None:
     write(tmp_path, rows([0, 1]))
     write(tmp_path / "_ledger", ledger(0, 2))
     write(tmp_path / "_dead_letters", rows([9]))  # Committed, and the rows before it not yet.
 
-    def count_while_a_load_commits(path: str, topic: str, counted: Counted) -> Counts:
+    def count_while_a_load_commits(path: str, topic: str, loaded: LoadedTopic, counted: Counted) -> Counts:
         counts = Counts()
         for batch in rows([0, 1]).to_batches():
-            count_batch(batch, counts, counted)
+            count_batch(batch, loaded, counts, counted)
         write(tmp_path / "_ledger", ledger(2, 10))
         return counts
 

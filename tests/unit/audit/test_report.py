@@ -2,8 +2,8 @@ import json
 from dataclasses import replace
 
 from headrace.audit.messages import Sent
-from headrace.audit.reconcile import Finding, Tier, reconcile
-from headrace.audit.report import bar, full_bar, report_fields, status_text, stranger_notes, verdict
+from headrace.audit.reconcile import Audit, Finding, Tier, reconcile
+from headrace.audit.report import bar, full_bar, gone_notes, report_fields, status_text, stranger_notes, verdict
 from headrace.audit.seen import SeenSpan
 from headrace.audit.stamps import SpanId
 from headrace.audit.windows import Window
@@ -75,3 +75,12 @@ def test_messages_that_no_count_tells_of_are_told_in_a_sentence() -> None:
     tiers = [Tier(name="node", seen={SpanId("who", 1, 0): seen, SPAN: seen}, unstamped=1_000, malformed=2)]
     notes = stranger_notes(reconcile("views", [sent()], tiers, now_ms=10**9))
     assert [note.split(" ")[1] for note in notes] == ["1", "2", "1", "1,000"]
+
+
+def test_what_was_loaded_and_is_gone_is_a_sentence() -> None:
+    audit = Audit(topic="clicks", rows=(), strangers=(), gone={"lake": 1, "attic": 1_200})
+    assert gone_notes(audit) == [
+        "lake: 1 row was loaded, by the ledger, and is gone from the table since",
+        "attic: 1,200 rows were loaded, by the ledger, and are gone from the table since",
+    ]
+    assert report_fields(audit)["gone"] == {"lake": 1, "attic": 1_200}
