@@ -35,6 +35,7 @@ _PARTITIONS: Final = 4
 _EVERY: Final = "2s"
 _SPARK_S_MAX: Final = 180.0  # To start twice, on a machine that has other things to do.
 _CATCH_UP_S_MAX: Final = 120.0
+_GROUP_S_MAX: Final = 10.0
 _LOOK_S: Final = 0.5
 
 
@@ -97,6 +98,7 @@ class Crew:
         except subprocess.TimeoutExpired:
             raise CommandError(f"{name} did not stop in {timeout_s:.0f} s; see {self._places.log(name)}") from None
         del self._running[name]
+        _end_group(process.pid)
 
     def check(self) -> None:
         for name, process in self._running.items():
@@ -107,6 +109,16 @@ class Crew:
     def close(self) -> None:
         for name in tuple(self._running):
             self.kill(name)
+
+
+def _end_group(group: int) -> None:
+    """Of a program that has ended: its JVM ends a moment later, by itself, and tidies up; or else is killed."""
+    deadline_s = time.monotonic() + _GROUP_S_MAX
+    with suppress(ProcessLookupError):
+        while time.monotonic() < deadline_s:
+            os.killpg(group, 0)
+            time.sleep(0.05)
+        os.killpg(group, signal.SIGKILL)
 
 
 def demo_lake(
