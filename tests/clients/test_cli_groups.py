@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
+from headrace.testing import Broker
 from headrace.testing.node_process import NodeProcess
 from tests import waiting
 from tests.clients.command_line import Headrace, command
@@ -382,3 +383,13 @@ def test_two_readers_share_the_topic(headrace: Headrace, group: str, topic: str)
     assert sorted({out[-1] for out in outs}) == ["0", "1"]
     assert sum(out.count("0") for out in outs) >= 60
     assert sum(out.count("1") for out in outs) >= 60
+
+
+@pytest.mark.parametrize("code", ["COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"])
+def test_a_coordinator_that_has_yet_to_settle_is_asked_again(headrace_broker: Broker, code: str) -> None:
+    headrace = Headrace(headrace_broker.bootstrap)
+    with headrace_broker.faults.error(code, api="DescribeGroups", times=2) as fault:
+        done = headrace("groups", "describe", "nobody", status=1)
+    assert "nobody" in done.stderr
+    assert code not in done.stderr
+    assert fault.hits == 2

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from headrace.cli.connection import Connection
 from headrace.cli.output import CommandError
 from headrace.cli.topic_facts import ClusterRefusal, answer_about, offsets
+from headrace.errors import ErrorCode
 from headrace.ids import TopicName, TopicPartition
 
 if TYPE_CHECKING:
@@ -31,6 +32,13 @@ TYPES: Final = {"CONSUMER": "Consumer", "CLASSIC": "Classic"}
 _UNKNOWN: Final = "Unknown"
 # A group without anybody in it: its offsets may be changed from outside.
 _DESERTED: Final = ("Empty", "Dead")
+# A coordinator will answer, or somebody else will be it.
+_UNSETTLED: Final = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
+_SETTLING_S: Final = 0.1
 # The first message of each partition is wanted and nothing else: little is asked for, and nothing ahead.
 _FIRST_ONLY: Final = {
     "group.id": "headrace-groups",  # The library wants a name; nothing is ever committed under it.
@@ -78,11 +86,28 @@ def list_groups(cluster: Connection, admin: "AdminClient", *, states: Collection
 def find_groups(
     cluster: Connection, admin: "AdminClient", names: Iterable[str]
 ) -> dict[str, "ConsumerGroupDescription | None"]:
-    """State and members of each; None for a group that is not there, whichever way a broker says so."""
+    """State and members of each; None for a group that is not there, whichever way a broker says so.
+
+    A coordinator that has yet to read what it is to know is asked again, for as long as a request may take: the first
+    question to a new cluster is answered so.
+    """
+    deadline_s = time.monotonic() + cluster.timeout_s
+    asked = list(dict.fromkeys(names))
+    while True:
+        try:
+            return _find_groups(cluster, admin, asked)
+        except ClusterRefusal as refusal:
+            if refusal.code not in _UNSETTLED or time.monotonic() >= deadline_s:
+                raise
+        time.sleep(_SETTLING_S)
+
+
+def _find_groups(
+    cluster: Connection, admin: "AdminClient", asked: list[str]
+) -> dict[str, "ConsumerGroupDescription | None"]:
     from confluent_kafka import KafkaError
 
     found: dict[str, ConsumerGroupDescription | None] = {}
-    asked = list(dict.fromkeys(names))
     for name, future in admin.describe_consumer_groups(asked, request_timeout=cluster.timeout_s).items():
         try:
             group: ConsumerGroupDescription = answer_about(name, future)
