@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,14 @@ def test_what_is_acknowledged_is_what_is_in_the_topic(
     assert len(broker.records(topic)) == 6_000
     run, *seconds, last = map(json.loads, lines.read_text().splitlines())
     assert (run["senders_on"], run["scenario"]["processes"]) == (place[1], SENDERS)
+    if topic == "local":
+        assert run["clocks"] == "one host, one clock"
+    else:
+        # Spark does not say that its executors are on this host. They are, so all that is found is doubt.
+        told = re.fullmatch(rf"{SENDERS} others are off by (\S+) to (\S+) ms, each ± (\S+) ms at most", run["clocks"])
+        assert told is not None, run["clocks"]
+        low_ms, high_ms, error_ms = map(float, told.groups())
+        assert -error_ms - 0.01 <= low_ms <= high_ms <= error_ms + 0.01
     assert sum(second["acknowledged"] for second in seconds) == last["acknowledged"] == 6_000
     assert Histogram.from_json(last["latency_planned_histogram"]).count == 6_000
     assert not last["is_partial"]

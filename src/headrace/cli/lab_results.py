@@ -94,6 +94,8 @@ def print_results(results: "Results", *, everything: bool = False) -> None:
         _print_cells(title, cells)
     for text in dict.fromkeys(event for each in cells for line in each.repeats for event in line.events):
         note(text)
+    for text in dict.fromkeys(line.clocks for each in cells for line in each.repeats if line.clocks is not None):
+        note(f"clocks: {text}")
     for text in _refusals(cells):
         note(f"not measurable here: {text}")
     if results.partial is not None:

@@ -69,6 +69,8 @@ def print_sent(sent: Sent) -> None:
     print_table(("milliseconds", *QUANTILES), _durations(sent), right=tuple(QUANTILES))
     print_table(("rate", "messages/s"), _rates(sent), right=("messages/s",))
     note(f"{sent.mib_per_s:,.1f} MiB/s of values in {outcome.elapsed_s:.2f} s; {sent.steadiness}")
+    if sent.where != HERE:
+        note(f"clocks: {sent.clocks}")
     for reason, count in outcome.failures.items():
         note(f"{count:,} failed: {reason}")
     if outcome.unsent:

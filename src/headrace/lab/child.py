@@ -107,8 +107,8 @@ class Pipe:
         self._outgoing.write(json.dumps(message).encode() + b"\n")
         self._outgoing.flush()
 
-    def is_spoken_to(self) -> bool:
-        return bool(select.select([self._incoming], [], [], 0)[0])
+    def is_spoken_to(self, *, within_s: float = 0.0) -> bool:
+        return bool(select.select([self._incoming], [], [], within_s)[0])
 
 
 def run_child(run: Callable[[Pipe], None]) -> None:

@@ -5,6 +5,8 @@ It is told everything in lines of JSON on its standard input, and tells everythi
     in   {"engine": ..., "settings": ..., "topic": ..., "group": ...,       what to do
           "index": 0, "members": 4, "timeout_s": 60}
     out  {"ready": true}                                                     it has partitions, or {"trouble": "..."}
+    in   {"clock": true}                                                     any number of times, on another host
+    out  {"utc_ns": ...}                                                     what time it is there
     in   {"start_utc_ns": ...}                                               what to count seconds from
     out  {"second": 0, "row": ..., "total": n}                               each second, once it is over
     in   {"stop": true}
@@ -16,9 +18,10 @@ One that is told the start from the beginning takes what there is as soon as it 
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from headrace.lab.child import Pipe, run_child
+from headrace.lab.clocks import answer
 from headrace.lab.consumed import ConsumedTimeline
 from headrace.lab.consumer_engines import (
     BehindConsumer,
@@ -27,6 +30,8 @@ from headrace.lab.consumer_engines import (
     LibrdkafkaConsumer,
     Taken,
 )
+
+_ASKED_AGAIN_S: Final = 0.1
 
 
 def _engine(told: Mapping[str, Any]) -> ConsumerEngine:
@@ -48,7 +53,12 @@ def run(pipe: Pipe) -> None:
         if start_utc_ns is None:
             while not pipe.is_spoken_to():
                 early += engine.take()
-            start_utc_ns = pipe.hear()["start_utc_ns"]
+            while "clock" in (said := pipe.hear()):
+                pipe.say(answer())
+                # Who asks once asks again at once. It would be late for that if it looked for messages meanwhile.
+                while not pipe.is_spoken_to(within_s=_ASKED_AGAIN_S):
+                    early += engine.take()
+            start_utc_ns = said["start_utc_ns"]
         _count(pipe, engine, early, start_utc_ns)
     finally:
         engine.close()
@@ -56,7 +66,9 @@ def run(pipe: Pipe) -> None:
 
 def _run_behind(pipe: Pipe, told: Mapping[str, Any]) -> None:
     pipe.say({"ready": True})
-    start_utc_ns = pipe.hear()["start_utc_ns"]
+    while "clock" in (said := pipe.hear()):
+        pipe.say(answer())
+    start_utc_ns = said["start_utc_ns"]
     engine = BehindConsumer(lambda: _engine(told), begin_utc_ns=start_utc_ns + round(told["behind_s"] * 1e9))
     try:
         _count(pipe, engine, [], start_utc_ns)

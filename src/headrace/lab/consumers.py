@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
+from headrace.lab.clocks import ClockOffset, ask_clocks
 from headrace.lab.consumed import Consumed
 from headrace.lab.crew import Crew, Member, Processes, Squad
 from headrace.lab.errors import LabError
@@ -70,6 +71,7 @@ class Consumers:
         self._selector = selectors.DefaultSelector()
         self._rows: dict[int, Consumed] = {}
         self.troubles: list[str] = []
+        self.clocks: list[ClockOffset | None] = []  # Of those on other hosts, once they have joined and wait.
         # Since the start, and known at the end: when the first consumer was ready, and when the last message came.
         self.ready_ns: int | None = None
         self.last_ns: int | None = None
@@ -127,6 +129,8 @@ class Consumers:
                 return
             if time.monotonic() > deadline_s:
                 raise LabError(f"the consumers were not ready in {2 * _JOIN_S:g} s")
+        if start_utc_ns is None:  # Those that were told it are consuming by now.
+            self.clocks = ask_clocks([consumer.member for consumer in self._consumers])
 
     def _begin(self, orders: Sequence[Mapping[str, Any]]) -> None:
         squad = self._crew.begin(_MODULE, orders)

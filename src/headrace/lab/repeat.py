@@ -11,6 +11,7 @@ from typing import Final
 from headrace.errors import HeadraceError
 from headrace.lab.bottleneck import Finding
 from headrace.lab.client_statistics import INTERVAL_SETTING
+from headrace.lab.clocks import clocks_text
 from headrace.lab.consumers import Consumers
 from headrace.lab.course import Course
 from headrace.lab.crew import Apart, Crew, Processes
@@ -179,7 +180,7 @@ class _Repeat:
             self._tell(line)
         self._course.events += map(str, harm.done)
         self._note_troubles([*senders.outcome.troubles, *consumers.troubles, *harm.troubles])
-        return self._course.repeat_line(
+        told = self._course.repeat_line(
             # Where every sender died, it was for as long as they told of.
             sending_s=senders.outcome.elapsed_s or float(len(self._course.sent)),
             consuming_s=_seconds_between(consumers.ready_ns, consumers.last_ns),
@@ -189,6 +190,7 @@ class _Repeat:
             **bottlenecks,
             partial=self._partial,
         )
+        return replace(told, clocks=clocks_text([*senders.clocks, *consumers.clocks]))
 
     def _conclude(self, sampler: Sampler | None, sent: Sent, consumers: Consumers) -> dict[str, Bottleneck | None]:
         """What held senders and consumers up; nothing where nothing was read, in a repeat that was over at once."""

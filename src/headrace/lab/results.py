@@ -118,6 +118,7 @@ class RepeatLine:
     bottleneck: Bottleneck | None = None  # Of sending.
     consumer_bottleneck: Bottleneck | None = None
     events: Sequence[str] = ()  # Faults that were done meanwhile, and when.
+    clocks: str | None = None  # How far those of senders and consumers were off, or that all had one.
     partial: str | None = None
     attempt: int = 0  # Of several, where others had the machine; the calmest counts.
     disturbance: float | None = None  # What others took of the machine, in multiples of what the gate lets pass.

@@ -5,6 +5,8 @@ in lines of JSON on its standard input, and tells everything in such lines on it
 
     in   {"scenario": ..., "index": 0, "settings": ..., "timeout_s": 10}      what to do
     out  {"ready": true}                                                        connected, or {"trouble": "..."}
+    in   {"clock": true}                                                        any number of times, on another host
+    out  {"utc_ns": ...}                                                        what time it is there
     in   {"start_utc_ns": ...}                                                  when to start
     out  {"second": 0, "row": ...}                                              each second, once it is over
     out  {"client": ...}                                                        what librdkafka says, if it is asked to
@@ -19,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 
 from headrace.lab.child import Pipe, run_child
+from headrace.lab.clocks import answer
 from headrace.lab.scenario import Scenario
 from headrace.lab.sender import Sender
 from headrace.lab.timeline import Second
@@ -35,7 +38,8 @@ def run(pipe: Pipe) -> None:
 
     with _no_collections():
         pipe.say({"ready": True})
-        start = pipe.hear()
+        while "clock" in (start := pipe.hear()):
+            pipe.say(answer())
         ending = sender.run(start["start_utc_ns"], tell=tell, is_stopped=pipe.is_spoken_to)
     pipe.say({"ending": asdict(ending), "failures": dict(sender.failures)})
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 
+from headrace.lab.clocks import ClockOffset, ask_clocks
 from headrace.lab.crew import Crew, Member, Processes, Squad
 from headrace.lab.errors import LabError
 from headrace.lab.scenario import Scenario
@@ -72,6 +73,7 @@ class Senders:
         self._told = 0
         self._client_statistics: list[dict[str, Any]] = []
         self.start_utc_ns = 0
+        self.clocks: list[ClockOffset | None] = []  # Of those on other hosts, once connected.
         self.outcome = Outcome()
 
     def __enter__(self) -> Self:
@@ -118,6 +120,8 @@ class Senders:
                     if "trouble" in message:
                         raise LabError(message["trouble"])
                     waited.discard(sender)
+
+        self.clocks = ask_clocks([sender.member for sender in self._senders])
 
     def start(self) -> None:
         """Have all begin at one moment, in a moment."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import IO
 
 from headrace.lab.client_statistics import INTERVAL_SETTING
+from headrace.lab.clocks import clocks_text
 from headrace.lab.crew import Crew, Processes
 from headrace.lab.readings.sampler import BROKER, CLIENT, Sampler
 from headrace.lab.scenario import Scenario
@@ -38,6 +39,7 @@ def send(
     has_stopped = False
     with Senders(scenario, settings, timeout_s=timeout_s, crew=crew) as senders:
         senders.connect()
+        sent.clocks = clocks_text(senders.clocks)
         if sampler is not None:
             sampler.start({CLIENT: senders.pids, BROKER: target.pids})
         senders.start()

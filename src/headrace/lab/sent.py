@@ -10,6 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import IO, Any, Final, NamedTuple
 
+from headrace.lab.clocks import ONE_CLOCK
 from headrace.lab.crew import HERE
 from headrace.lab.facts import host_facts, versions
 from headrace.lab.histogram import Histogram
@@ -56,6 +57,7 @@ class Sent:
         self.scenario = scenario
         self.target = target
         self.where = where  # The senders are.
+        self.clocks = ONE_CLOCK  # What is known of the clocks there.
         self.total = Second()
         self._delivered: list[int] = []  # Acknowledged, or given to the network where nobody answers, by second.
         self._flow: list[Flow] = []
@@ -127,6 +129,7 @@ class Sent:
             "started_utc": utc_text(start_utc_ns),
             "target": self.target,
             "senders_on": self.where,
+            "clocks": self.clocks,
             "scenario": self.scenario.to_json(),
             "seed": self.scenario.seed,
             "versions": versions(),

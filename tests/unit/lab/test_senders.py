@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from headrace.lab.child import Lines
+from headrace.lab.clocks import ASK, answer
 from headrace.lab.errors import LabError
 from headrace.lab.scenario import Scenario
 from headrace.lab.senders import Senders
@@ -32,6 +33,9 @@ class Told(Lines):
         self._utter(self._left[:1])
 
     def say(self, message: Mapping[str, Any]) -> None:
+        if message == ASK:  # As those on other hosts are.
+            self._voice.write(json.dumps(answer()).encode() + b"\n")
+            return
         self.heard.append(message)
         self._utter(self._left[1:])
         self._voice.close()

@@ -326,9 +326,11 @@ def _finding(judgement: Judgement) -> str:
 
 def _facts(name: str, run: Results) -> str:
     scenario = run.scenario
+    told = dict.fromkeys(line.clocks for line in run.repeats if line.clocks is not None)
+    clocks = {"clocks": "; ".join(told)} if told else {}
     return (
         f'<div class="card"><h3>{escape(name)}</h3>'
-        + markup.facts({**host_facts(scenario.host), **scenario.versions, "seed": str(scenario.seed)})
+        + markup.facts({**host_facts(scenario.host), **clocks, **scenario.versions, "seed": str(scenario.seed)})
         + markup.folded_json("Workload", scenario.workload)
         + markup.folded_json("Target", scenario.target)
         + "</div>"

@@ -1,6 +1,7 @@
 """The page: complete, of itself, and with the results' own numbers."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import ClassVar
@@ -113,6 +114,12 @@ def test_a_run_of_a_preset_has_its_findings_judged(tmp_path: Path) -> None:
     assert "greater than the latter one" in shown.text
     assert "Each EC2 m3xlarge machine has 4 vCPU" in shown.text
     assert not Outline(page([whole(tmp_path / "b")])).having("data-verdict")
+
+
+def test_what_is_known_of_clocks_is_among_the_facts(tmp_path: Path) -> None:
+    lines = [replace(repeat({"rate_per_s": 1.0}, number=n), clocks="one host, one clock") for n in range(2)]
+    shown = Outline(page([read(tmp_path / "a", *lines)]))
+    assert shown.text.count("one host, one clock") == 1
 
 
 def test_a_reason_is_told_once() -> None:
