@@ -136,7 +136,7 @@ def test_a_stream_of_compressed_messages(engine: str, compression: str, broker: 
     assert len(broker.records(topic)) == 2_000
     sizes = [broker.log(topic, partition).size_bytes for partition in range(2)]
     assert (sum(sizes) < 2_000 * 500 * 0.5) == (compression != "none")
-    assert all(sizes)
+    assert all(sizes) or engine == "librdkafka"  # To which it sticks, for how long, is its own affair.
 
 
 def test_a_refused_batch_has_failed_and_is_not_sent_again(broker: Broker) -> None:
