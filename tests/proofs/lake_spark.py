@@ -49,6 +49,9 @@ _PROGRESS_S_MAX: Final = 600.0
 _END_S_MAX: Final = 120.0
 _IN_VAIN_MAX: Final = 4
 _LOOK_S: Final = 0.02
+_AIM_S: Final = 0.001
+_AIMED: Final = 0.5
+_DRIVERS: Final = ("driver", "jvm")  # Without either, no batch ends.
 
 
 def check_java() -> None:
@@ -156,6 +159,10 @@ class Job(ABC):
         """How long after a commit, or after its victim was there, a kill comes."""
         return chance.uniform(0.0, _PAUSE_S_MAX)
 
+    def aims_at(self, kind: str, chance: random.Random) -> bool:
+        """Whether a kill is to come at the very moment of a commit, and not a while after it."""
+        return False
+
     def commits(self) -> int:
         return sum(len(list(table.glob("_delta_log/*.json"))) for table in self.tables)
 
@@ -252,6 +259,7 @@ class Counting(Job):
         self._running_reader, self._closed_reader = map(WindowReader, self.tables)
         self._topic_reader = TopicReader(broker.bootstrap, TOPIC)
         self._written = self._last = 0
+        self._is_whole = kills == SLICE_KILLS
         self._sender = begin_sender(broker, directory, COUNTED_PER_S)
 
     def command(self, chance: random.Random) -> list[str]:
@@ -260,8 +268,17 @@ class Counting(Job):
         return [sys.executable, "-m", counting_stream.__name__, *words]
 
     def pause_s(self, chance: random.Random) -> float:
-        """Often at once: between a table's commit and Spark's own note of it there is little time."""
+        """Often at once, since little time passes between a commit and the next thing."""
         return super().pause_s(chance) * chance.choice((0, 0, 1))
+
+    def aims_at(self, kind: str, chance: random.Random) -> bool:
+        """Between a table's commit and Spark's own note of it there is little time, and a batch whose driver dies then
+        comes again: always until one has, and often thereafter."""
+        return kind in _DRIVERS and (not self._batches_again() or chance.random() < _AIMED)
+
+    def _batches_again(self) -> int:
+        log = self.directory / "driver.log"
+        return log.read_text().count(counting_stream.AGAIN) if log.exists() else 0
 
     def check_on_the_way(self) -> None:
         check_sending(self._sender)
@@ -292,11 +309,14 @@ class Counting(Job):
         orphans = sum(map(remove_orphans, self.tables))
         if (running, closed) != (self._running_reader.look(), self._closed_reader.look()):
             raise Broken("the tables hold something else since files that nobody sees were removed")
+        again = self._batches_again()
+        if self._is_whole and not again:
+            raise Broken("no kill came between a table's commit and Spark's own note of it: that was not shown")
         return {
             "records_counted": self._written,
             "windows_counted": len({window for window, _ in complete}),
             "batches": running.batch + closed.batch + 2,
-            "batches_that_came_again": (self.directory / "driver.log").read_text().count(counting_stream.AGAIN),
+            "batches_that_came_again": again,
             "orphan_files_removed": orphans,
         }
 
@@ -358,9 +378,14 @@ class Stage:
         chance = random.Random(unit)
         victims = self._job.spark.victims
         kind = victims[unit % SLICE_KILLS % len(victims)]
-        self._wait_for_commits(chance.choice(_COMMITS))
-        self._pause(chance)
-        if kind == "broker":
+        is_aimed = self._job.aims_at(kind, chance)
+        if not is_aimed:
+            self._wait_for_commits(chance.choice(_COMMITS))
+            self._pause(chance)
+        if is_aimed:
+            while not self._kill_at_commit(kind):
+                pass
+        elif kind == "broker":
             self._job.broker.kill()
             time.sleep(chance.uniform(0.0, _PAUSE_S_MAX))
             self._job.broker.start()
@@ -408,14 +433,26 @@ class Stage:
         if self._in_vain == _IN_VAIN_MAX:
             raise Broken(f"drivers end by themselves again and again:\n{driver.said()[-3000:]}")
 
-    def _wait_for_commits(self, count: int) -> None:
+    def _kill_at_commit(self, kind: str) -> bool:
+        """As soon as a commit is seen; whether the victim, which is found before it, was still there."""
+        self._wait_for_commits(1)  # It is at work, and so is its JVM.
+        driver = self._running()
+        pids = self._job.spark.processes(kind, driver) if kind != "driver" else []
+        self._wait_for_commits(1, look_s=_AIM_S)
+        if kind != "driver":
+            return any(self._job.spark.kill(kind, pid) for pid in pids)
+        was_there = driver.status is None
+        driver.kill()
+        return was_there
+
+    def _wait_for_commits(self, count: int, *, look_s: float = _LOOK_S) -> None:
         """With none to wait for, the driver may be killed before it has begun."""
         wanted = self._job.commits() + count
         deadline_s = time.monotonic() + _PROGRESS_S_MAX
         while self._running() and self._job.commits() < wanted:
             if time.monotonic() > deadline_s:
                 raise Broken(f"no commit within {_PROGRESS_S_MAX:g} s:\n{self._drivers[-1].said()[-3000:]}")
-            time.sleep(_LOOK_S)
+            time.sleep(look_s)
 
     def _victim(self, kind: str, chance: random.Random) -> int:
         """One of those that are there; where there is none yet, a little after there is one."""
