@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline.behind import offsets_behind
+from headrace.testing import Broker
 from tests.interop.spark_alone import spark_alone
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.spark_connector import connector_jars
@@ -285,6 +286,42 @@ def test_isolation_level(spark: SparkSession, apache: ApacheKafka, level: str | 
     official, ours = (rows_of(read(spark, connector, options)) for connector in CONNECTORS)
     assert ours == official
     assert len(ours) == (3 if level == "read_committed" else 9)
+
+
+def test_client_id(spark: SparkSession, topic_name: str) -> None:
+    """kafka.client.id is what the broker is told, of the source in Fetch and of the sink in Produce."""
+    with Broker() as broker:
+        broker.create_topic(topic_name)
+        broker.produce(topic_name, b"x")
+        where = {"kafka.bootstrap.servers": broker.bootstrap}
+        for connector in CONNECTORS:
+            mine = f"{connector}-of-mine"
+            # Delays of nothing to speak of, which count the requests that they meet.
+            fetches, produces = (
+                broker.faults.delay(seconds=0.001, api=api, client_id=mine, times=None) for api in ("Fetch", "Produce")
+            )
+            for client_id in ("another", mine):
+                told = where | {"kafka.client.id": client_id}
+                assert read(spark, connector, told | {"subscribe": topic_name}).count() > 0
+                values = spark.range(1).selectExpr("'y' AS value")
+                values.write.format(connector).options(**told, topic=topic_name).mode("append").save()
+                assert (fetches.hits > 0, produces.hits > 0) == (client_id == mine, client_id == mine), connector
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT"])
+def test_security(spark: SparkSession, headrace: Headrace, topics: dict[str, str], protocol: str) -> None:
+    """kafka.security.protocol and kafka.sasl.*, on a node that has neither: both fail for it."""
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+    told = {"kafka.bootstrap.servers": headrace.bootstrap, "kafka.security.protocol": protocol} | TWO
+    told |= {"kafka.default.api.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"}
+    if protocol != "SSL":
+        told |= {"kafka.sasl.mechanism": "PLAIN", "kafka.sasl.jaas.config": jaas}
+    official, ours = (
+        outcome(lambda connector=connector: read(spark, connector, told).collect()) for connector in CONNECTORS
+    )
+    assert isinstance(official, Refused)
+    assert isinstance(ours, Refused)
+    assert ("TLS" if protocol == "SSL" else "SaslHandshake") in ours.text
 
 
 # --- The source, in streaming queries -------------------------------------------------------------------------------
@@ -571,6 +608,31 @@ def test_sink(spark: SparkSession, headrace: Headrace, topic_name: str, case: Si
     assert isinstance(ours, Refused), ours
     assert case.text in ours.text
     assert isinstance(official, Rows if case.both == "only we refuse" else Refused), official
+
+
+def test_sink_stamps(
+    spark: SparkSession, headrace: Headrace, topics: dict[str, str], topic_name: str, tmp_path: Path
+) -> None:
+    """`stamps` is an option of ours, which the official one ignores; without it ours writes no more than that does."""
+    found = {}
+    for connector in CONNECTORS:
+        for stamps in ({}, {"stamps": "true"}):
+            topic = f"{topic_name}-{connector}-{len(stamps)}"
+            create(headrace.bootstrap, topic)
+            where = {"kafka.bootstrap.servers": headrace.bootstrap}
+            source = spark.readStream.format(connector).options(**where, **TWO, startingOffsets="earliest")
+            writer = source.load().select("value").writeStream.format(connector).options(**where, **stamps, topic=topic)
+            query = writer.option("checkpointLocation", str(tmp_path / topic)).trigger(availableNow=True).start()
+            assert query.awaitTermination(60)
+            rows = read(spark, OFFICIAL, where | {"subscribe": topic, "includeHeaders": "true"}).collect()
+            assert len(rows) == sum(COUNTS["two"])
+            found[connector, len(stamps)] = {
+                (header.key, bytes(header.value)) for row in rows for header in row.headers or ()
+            }
+    stamped = found.pop((OURS, 1))
+    assert {name for name, _ in stamped} == {"headrace-stream"}
+    assert len(stamped) == sum(COUNTS["two"])
+    assert set(map(len, found.values())) == {0}
 
 
 @pytest.mark.parametrize("option", ["topic", None])

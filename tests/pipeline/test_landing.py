@@ -1,5 +1,6 @@
 """A stream's results in a table: once, over repeats of a batch, and only of its own checkpoint."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,10 +20,24 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-def clicks(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
+def stream_of(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
     options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
-    records = spark.readStream.format("headrace").options(**options).load()
-    return records.select(sf.col("value").cast("string").alias("page"), "timestamp")
+    return spark.readStream.format("headrace").options(**options, includeHeaders="true").load()
+
+
+def records_in(broker: Broker, topic: str) -> list[list[tuple[str, bytes | None]]]:
+    """The headers of each."""
+    return [list(record.headers) for partition in range(2) for record in broker.log(topic, partition)]
+
+
+def forget(state: Path) -> None:
+    """Spark does not know any more what was done, as after a crash before its own note of it."""
+    for done in (state / "commits").iterdir():
+        done.unlink()
+
+
+def clicks(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
+    return stream_of(spark, broker, topic).select(sf.col("value").cast("string").alias("page"), "timestamp")
 
 
 def count_pages(pages: DataFrame, table: Path, state: Path) -> None:
@@ -63,8 +78,7 @@ def test_a_batch_that_is_repeated_is_not_written_again(spark: SparkSession, brok
 
     append()
     assert DeltaTable(table).to_pyarrow_table().num_rows == 1
-    for done in (state / "commits").iterdir():
-        done.unlink()
+    forget(state)
     version = DeltaTable(table).version()
     append()
     assert DeltaTable(table).to_pyarrow_table().num_rows == 1
@@ -100,16 +114,81 @@ def test_each_batch_sees_a_changing_table_as_it_is_then(spark: SparkSession, bro
     assert sorted(row["title"] for row in DeltaTable(table).to_pyarrow_table().to_pylist()) == ["Home", "Start"]
 
 
-def test_a_stream_is_written_back_to_a_topic(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    broker.create_topic("in", 1)
-    broker.create_topic("out", 1)
-    for page in (b"a", b"b"):
-        broker.produce("in", page)
-    shouted = clicks(spark, broker, "in").select(sf.upper("page").alias("value"))
-    landing.to_topic(
-        shouted, "out", bootstrap=broker.bootstrap, name="shout", checkpoint=tmp_path / "state", every="once"
-    ).awaitTermination()
-    assert sorted(broker.log("out", 0).values) == [b"A", b"B"]
+def test_what_a_repeated_batch_writes_to_a_topic_again_is_known_by_its_stamps(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """Counts go to a topic in three tasks, and from it to another. Both write a batch twice, and each is taken once."""
+    for topic in ("in", "counts-out", "copied"):
+        broker.create_topic(topic, 2)
+    for number in range(40):
+        broker.produce("in", f"page-{number % 20}".encode(), partition=number % 2, timestamp_ms=1_000 + number)
+
+    def write() -> None:
+        counted = streams.counted(clicks(spark, broker, "in"), streams.Tumbling("1 day"), by=["page"])
+        # Three tasks, and some of their rows are alike.
+        records = counted.repartition(3, "page").select(sf.col("count").cast("string").alias("value"))
+        state = tmp_path / "out.state"
+        landing.to_topic(
+            records,
+            "counts-out",
+            bootstrap=broker.bootstrap,
+            name="counts-out",
+            checkpoint=state,
+            mode="update",
+            every="once",
+        ).awaitTermination()
+
+    def copy() -> None:
+        """With the stamps of what is copied in front of its own."""
+        records = stream_of(spark, broker, "counts-out").select("value", "headers")
+        state = tmp_path / "copied.state"
+        landing.to_topic(
+            records, "copied", bootstrap=broker.bootstrap, name="copied", checkpoint=state, every="once"
+        ).awaitTermination()
+
+    for go, state in ((write, tmp_path / "out.state"), (copy, tmp_path / "copied.state")):
+        go()
+        forget(state)
+        go()
+    stamps = Counter(value for record in records_in(broker, "counts-out") for _, value in record)
+    assert len(stamps) == 20
+    assert set(stamps.values()) == {2}, "the repeat has the stamps of what it repeats"
+    assert {len(headers) for headers in records_in(broker, "copied")} == {2}
+    assert len(records_in(broker, "copied")) == 80
+
+    def once(records: DataFrame) -> DataFrame:
+        return streams.without_resends(records).select(sf.col("value").cast("string").alias("page"))
+
+    table = tmp_path / "once"
+    for topic, expected in (("counts-out", 20), ("copied", 40)):
+        options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "includeHeaders": "true"}
+        at_once = once(spark.read.format("headrace").options(**options).load())
+        assert [row.page for row in at_once.collect()] == ["2"] * expected
+    query = landing.to_table(
+        once(stream_of(spark, broker, "counts-out")), table, name="once", checkpoint=tmp_path / "once.s", every="once"
+    )
+    query.awaitTermination()
+    assert DeltaTable(table).to_pyarrow_table()["page"].to_pylist() == ["2"] * 20
+
+
+def test_options_of_the_client_reach_it(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """A node that has no TLS cannot be written to with it."""
+    broker.create_topic("plain", 1)
+    broker.produce("plain", b"a")
+    records = clicks(spark, broker, "plain").select(sf.col("page").alias("value"))
+    options = {"kafka.security.protocol": "SSL", "kafka.default.api.timeout.ms": "1000"}
+    query = landing.to_topic(
+        records,
+        "plain",
+        bootstrap=broker.bootstrap,
+        name="secret",
+        checkpoint=tmp_path / "state",
+        every="once",
+        options=options,
+    )
+    with pytest.raises(StreamingQueryException, match=r"(?i)tls|ssl"):
+        query.awaitTermination()
+    assert len(broker.log("plain", 0)) == 1
 
 
 def test_a_batch_is_written_once_whoever_commits_before_it(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

@@ -115,6 +115,12 @@ def test_what_is_refused(
     assert len(headrace_broker.log(headrace_topic)) == 0
 
 
+def test_stamps_are_for_streams(spark: SparkSession, headrace_broker: Broker, headrace_topic: str) -> None:
+    with pytest.raises(PySparkException, match="stamps name the batch of a stream, and this is none"):
+        save(spark.range(1).selectExpr("'x' AS value"), headrace_broker, topic=headrace_topic, stamps="true")
+    assert len(headrace_broker.log(headrace_topic)) == 0
+
+
 def test_a_topic_cannot_be_overwritten(spark: SparkSession, headrace_broker: Broker, headrace_topic: str) -> None:
     writer = spark.range(1).selectExpr("'x' AS value").write.format("headrace").option("topic", headrace_topic)
     with pytest.raises(AnalysisException, match="a topic cannot be overwritten"):

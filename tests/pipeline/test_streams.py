@@ -1,4 +1,4 @@
-"""Windows, joins and deduplication, on frames read once: the same plans serve a stream (test_landing)."""
+"""Windows, joins and deduplication, on frames read once; test_stream_restarts.py has them as streams."""
 
 from datetime import UTC, datetime
 

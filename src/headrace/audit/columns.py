@@ -22,24 +22,29 @@ Int64s = npt.NDArray[np.int64]
 
 def add_stamps(headers: pa.Array | None, *, prefix: str, first_sequence: int, times_ms: Int64s) -> pa.Array:
     """Each row's headers with a stamp behind them; the sequences follow one another."""
-    rows = len(times_ms)
-    sequences = pa.array(np.arange(first_sequence, first_sequence + rows)).cast(pa.string())
+    sequences = pa.array(np.arange(first_sequence, first_sequence + len(times_ms))).cast(pa.string())
     times = pa.array(times_ms).cast(pa.string())
     stamps = pc.binary_join_element_wise(pc.binary_join_element_wise(prefix, sequences, ""), times, SEPARATOR)
+    return add_header(headers, STAMP_HEADER, stamps)
+
+
+def add_header(headers: pa.Array | None, name: str, values: pa.Array) -> pa.Array:
+    """Each row's headers with one more behind them."""
+    rows = len(values)
     added = pa.StructArray.from_arrays(
-        [pa.repeat(STAMP_HEADER, rows), stamps.cast(pa.binary())], fields=list(HEADERS.value_type)
+        [pa.repeat(name, rows), values.cast(pa.binary())], fields=list(HEADERS.value_type)
     )
     if headers is None:
         return pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32)), added)
     given = headers.cast(HEADERS)
     lengths: Int64s = pc.fill_null(given.value_lengths(), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     ends = np.cumsum(lengths + 1)
-    # Old headers keep their order; each row's last place is the stamp's.
+    # Old headers keep their order; each row's last place is that of the new one.
     order = np.empty(int(ends[-1]) if rows else 0, np.int64)
-    is_stamp = np.zeros(len(order), bool)
-    is_stamp[ends - 1] = True
-    order[~is_stamp] = np.arange(int(lengths.sum()))
-    order[is_stamp] = int(lengths.sum()) + np.arange(rows)
+    is_added = np.zeros(len(order), bool)
+    is_added[ends - 1] = True
+    order[~is_added] = np.arange(int(lengths.sum()))
+    order[is_added] = int(lengths.sum()) + np.arange(rows)
     every = pa.concat_arrays([given.flatten(), added]).take(pa.array(order))
     return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]).astype(np.int32)), every)
 

@@ -6,18 +6,23 @@ the driver's memory: windows do, raw events belong to `headrace load`.
 
 A table belongs to the stream that made it, which is to say to its checkpoint: one that began anew would count its
 batches from nought again, and is refused.
+
+A topic is written by the tasks, at least once: what tells a repeat is a stamp in each record.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.errors import ConfigError, HeadraceError
 
@@ -28,6 +33,9 @@ _ONCE: Final = "once"
 _BATCHES: Final = "headrace-stream"
 _OWNER: Final = "headrace.checkpoint"
 
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+Mode = Literal["append", "update"]
 Transform = Callable[[DataFrame], DataFrame]
 
 
@@ -48,14 +56,14 @@ def to_table(
     """Start writing a stream's results to a Delta table, which is made if there is none.
 
     Without `keys` rows are appended: windows come when they are complete. With `keys` rows replace those of the same
-    keys: windows come at once, and are put right as events come in. `transform` makes of each batch what is
+    keys: windows come at once, and are put right as events come in. Sessions, and events that nothing followed, come
+    when they are complete either way, as Spark has them in no other. `transform` makes of each batch what is
     written; what it reads, it reads anew each time. `every` is how often, or "once" for what is there now.
     """
     table = _Table(str(path), name=name, keys=tuple(keys), transform=transform)
-    writer = results.writeStream.queryName(name).option("checkpointLocation", str(checkpoint))
-    writer = writer.outputMode("update" if keys else "append").foreachBatch(table.land)
-    writer = writer.trigger(availableNow=True) if every == _ONCE else writer.trigger(processingTime=every)
-    return writer.start()
+    writer = results.writeStream.queryName(name).option("checkpointLocation", str(checkpoint)).foreachBatch(table.land)
+    modes: tuple[Mode, ...] = ("update", "append") if keys else ("append",)
+    return _start(writer, modes, every=every, advice="with keys, rows may be put right later" if not keys else "")
 
 
 def to_topic(
@@ -65,14 +73,38 @@ def to_topic(
     bootstrap: str,
     name: str,
     checkpoint: str | Path,
-    mode: Literal["append", "update"] = "append",
+    mode: Mode = "append",
     every: str = EVERY,
+    options: Mapping[str, str] = _NONE,
 ) -> StreamingQuery:
-    """Start writing a stream's columns key and value to a topic, at least once."""
-    writer = records.writeStream.format("headrace").queryName(name).outputMode(mode)
-    writer = writer.option("kafka.bootstrap.servers", bootstrap).option("topic", topic)
-    writer = writer.option("checkpointLocation", str(checkpoint))
-    return (writer.trigger(availableNow=True) if every == _ONCE else writer.trigger(processingTime=every)).start()
+    """Start writing a stream's columns key, value, headers and partition, as far as there are, to a topic.
+
+    At least once, and every record carries a stamp (`headrace.pipeline.stamping`) by which
+    `streams.without_resends` knows a repeat. `options` are others of the sink: `kafka.*` for the client.
+    """
+    told = {"kafka.bootstrap.servers": bootstrap, "topic": topic, "stamps": "true", **options}
+    writer = records.writeStream.queryName(name).option("checkpointLocation", str(checkpoint))
+    if mode == "append":
+        writer = writer.format("headrace").options(**told)
+    else:  # Which Spark does not let a sink in Python have. Its tasks are the same, and have the same stamps.
+        writer = writer.foreachBatch(
+            lambda batch, number: batch.write.format("headrace").options(**told).mode("append").save()
+        )
+    other = "update" if mode == "append" else "append"
+    return _start(writer, (mode,), every=every, advice=f"try mode={other!r}")
+
+
+def _start(writer: DataStreamWriter, modes: Sequence[Mode], *, every: str, advice: str) -> StreamingQuery:
+    """In the first of the modes that Spark has for such a plan. It says so before anything is begun."""
+    writer = writer.trigger(availableNow=True) if every == _ONCE else writer.trigger(processingTime=every)
+    refusals: list[AnalysisException] = []
+    for mode in modes:
+        try:
+            return writer.outputMode(mode).start()
+        except AnalysisException as error:
+            refusals.append(error)
+    told = str(refusals[0]).partition("\n")[0]
+    raise ConfigError(f"{told} ({advice})" if advice else told) from refusals[0]
 
 
 def landed(path: str | Path) -> int | None:
@@ -93,6 +125,8 @@ class _Table:
         assert stream_id is not None, "this is called by a stream"
         table = self._open(stream_id)
         if table is not None and _last(table) >= number:
+            # Windows and joins have their state in Spark's keeping, and it fails a batch that nobody made it compute.
+            batch.write.format("noop").mode("overwrite").save()
             return
         rows = (self.transform(batch) if self.transform else batch).toArrow()
         if table is None:

@@ -27,7 +27,7 @@ SOURCE: Final = (
     *_STREAM_ALONE,
     *("failOnDataLoss", "includeHeaders", "minPartitions", "maxRecordsPerPartition"),
 )
-SINK: Final = ("topic", "includeHeaders")
+SINK: Final = ("topic", "includeHeaders", "stamps")
 # Official ones that there is no use for here, and what to use instead.
 LACKING: Final = {
     "kafkaConsumer.pollTimeoutMs": "a task waits as long as kafka.default.api.timeout.ms",
@@ -99,6 +99,7 @@ class SinkOptions:
     client: ClientSettings
     producer: ProducerOptions
     topic: str | None
+    has_stamps: bool = False  # Ours alone: the official sink has nothing that tells a repeat.
 
 
 def parse_source_options(given: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
@@ -144,6 +145,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         producer=take_producer(client),
         client=take_client(client),
         topic=None if topic is None else topic.strip(),
+        has_stamps=_flag(options, "stamps", otherwise=False),
     )
 
 

@@ -2,7 +2,7 @@
 
 Columns: `value` (binary or string), and if present `key`, `topic`, `partition` and `headers`; others are left out. The
 topic is a column or the option; the option wins. At least once: a task that is tried again writes its rows again, as
-with the official one.
+with the official one. In a stream the option `stamps` puts into each record what tells such a repeat (`stamping.py`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -18,6 +19,7 @@ from headrace.columnar import Writer
 from headrace.columnar.partitioning import NO_PARTITION, partition_by_key
 from headrace.errors import ConfigError
 from headrace.pipeline.options import SinkOptions, parse_sink_options
+from headrace.pipeline.stamping import Task, with_stamps
 from headrace.wire.cluster import Cluster
 
 _TYPES: Final = {
@@ -51,6 +53,8 @@ class TaskWriter:
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """All rows, each acknowledged before this returns (but with acks=0, where nobody answers)."""
+        if self._options.has_stamps:
+            batches = with_stamps(batches, _task())
         try:
             for batch in batches:
                 for topic, rows in self._by_topic(batch):
@@ -139,3 +143,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """What was written stays, and is written again when the batch is tried again."""
+
+
+def _task() -> Task:
+    """Which task of which batch this is, as Spark tells those that run it. A repeat is told the same."""
+    context = TaskContext.get()
+    assert context is not None, "this is called in a task"
+    query, batch = map(context.getLocalProperty, ("sql.streaming.queryId", "streaming.sql.batchId"))
+    if query is None or batch is None:
+        raise ConfigError("stamps name the batch of a stream, and this is none: leave the option out")
+    return Task(query=query, batch=int(batch), partition=context.partitionId())

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from headrace.errors import ConfigError
+from headrace.pipeline.stamping import STAMP_HEADER
 
 LATE: Final = "1 minute"
 # Where Spark notes it of a column.
@@ -73,7 +74,11 @@ def counted(
     """
     _need(events, time, *by, *sums)
     totals = [sf.count(sf.lit(1)).alias("count"), *(sf.sum(name).alias(f"sum_{name}") for name in sums)]
-    grouped = _bounded(events, time, late).groupBy(window.over(time).alias("window"), *by).agg(*totals)
+    groups = [window.over(time).alias("window"), *map(sf.col, by)]
+    if isinstance(window, Session) and not by:
+        # A stream has no sessions without a key. One for all, which is not to look like a constant: those are dropped.
+        groups.append((sf.unix_micros(sf.col(time)) * 0).alias("_all"))
+    grouped = _bounded(events, time, late).groupBy(*groups).agg(*totals)
     edges = (sf.col("window.start").alias(_STARTS), sf.col("window.end").alias(_ENDS))
     return grouped.select(*edges, *by, "count", *(f"sum_{name}" for name in sums))
 
@@ -136,18 +141,31 @@ def without_repeats(
 
 def header(name: str) -> Column:
     """A record's first header of a name as text, of frames read with `includeHeaders`: null where there is none."""
-    named = sf.filter(sf.col("headers"), lambda one: one["key"] == sf.lit(name))
-    return sf.get(named, sf.lit(0))["value"].cast("string")
+    return sf.get(_headers(name), sf.lit(0))["value"].cast("string")
 
 
-def without_resends(records: DataFrame, *, stamp: str, time: str = "timestamp", late: str = LATE) -> DataFrame:
+def _last_header(name: str) -> Column:
+    """That of whoever wrote the record last: what it was made of may have brought its own."""
+    named = _headers(name)
+    return sf.get(named, sf.size(named) - 1)["value"].cast("string")
+
+
+def _headers(name: str) -> Column:
+    return sf.filter(sf.col("headers"), lambda one: one["key"] == sf.lit(name))
+
+
+def without_resends(
+    records: DataFrame, *, stamp: str = STAMP_HEADER, time: str = "timestamp", late: str = LATE
+) -> DataFrame:
     """Records whose sender put a stamp of its own into a header, each once; those without it are all kept.
 
-    For topics that are written at least once: a stamp that names the message makes reading it exactly once.
+    For topics that are written at least once: a stamp that names the message makes reading it exactly once. By
+    default it is that of `landing.to_topic`. Of a stream that was down, repeats come as much later: `late` is to be
+    longer than that.
     """
     _need(records, time, "headers", "topic", "partition", "offset")
     place = sf.concat_ws("/", "topic", "partition", "offset")
-    stamped = records.withColumn("_stamp", sf.coalesce(header(stamp), place))
+    stamped = records.withColumn("_stamp", sf.coalesce(_last_header(stamp), place))
     return without_repeats(stamped, by="_stamp", time=time, late=late).drop("_stamp")
 
 
