@@ -326,7 +326,7 @@ def test_a_lab_that_is_killed_leaves_no_broker_behind(tmp_path: Path) -> None:
             assert data.is_dir()
         finally:
             process.kill()
-    deadline_s = time.monotonic() + 120
+    deadline_s = time.monotonic() + 60
     while data.exists() or any(started.get(each.pid) == each.born_s for each in everyone()):
         assert time.monotonic() < deadline_s
         time.sleep(0.1)

@@ -44,16 +44,17 @@ def decode(
 
     def timestamp_types() -> pa.Array:
         types = opened.batches["attributes"] & LOG_APPEND_TIME != 0
-        return pa.array(_pick(np.repeat(types.astype(np.int32), opened.batches["record_count"]), rows))
+        repeated = np.repeat(types.astype(np.int32), opened.batches["record_count"])
+        return _numbers(_pick(repeated, rows), COLUMNS["timestamp_type"])
 
     def spans(name: str) -> pa.Array:
         chosen = located.keys if name == "key" else located.values
         return kernel.gather(opened.data, chosen if rows is None else chosen.take(rows))
 
     make: dict[str, Callable[[], pa.Array]] = {
-        "topic": lambda: pa.repeat(pa.scalar(topic, pa.string()), count),
-        "partition": lambda: pa.array(np.full(count, partition, np.int32)),
-        "offset": lambda: pa.array(_pick(located.offsets, rows)),
+        "topic": lambda: _repeated(topic, count),
+        "partition": lambda: _numbers(np.full(count, partition, np.int32), COLUMNS["partition"]),
+        "offset": lambda: _numbers(_pick(located.offsets, rows), COLUMNS["offset"]),
         "timestamp": lambda: _timestamps(_pick(located.timestamps, rows)),
         "timestamp_type": timestamp_types,
         "key": lambda: spans("key"),
@@ -77,8 +78,22 @@ def _pick(array: npt.NDArray[_Number], rows: Int64s | None) -> npt.NDArray[_Numb
 
 
 def _timestamps(timestamps: Int64s) -> pa.Array:
-    absent = timestamps == NO_TIMESTAMP
-    return pa.array(timestamps, mask=absent if absent.any() else None).view(COLUMNS["timestamp"])
+    present = timestamps != NO_TIMESTAMP
+    return _numbers(timestamps, COLUMNS["timestamp"], present=None if present.all() else present)
+
+
+def _numbers(
+    numbers: npt.NDArray[_Number], kind: pa.DataType, *, present: npt.NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """As they are in memory. `pa.array` and `pa.scalar` import pandas, which delays the first rows by a second."""
+    validity = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(numbers), [validity, pa.py_buffer(np.ascontiguousarray(numbers))])
+
+
+def _repeated(text: str, count: int) -> pa.StringArray:
+    encoded = text.encode()
+    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(encoded))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(encoded * count)])
 
 
 def _headers(data: Bytes, located: Located, rows: Int64s | None, kernel: Kernel) -> pa.ListArray:

@@ -101,9 +101,9 @@ class _Request(NamedTuple):
 
 @dataclass(slots=True)
 class _Lent:
-    """A buffer of ours that parts of an answer lie in, to be used again after the last of them; None if it is none."""
+    """A buffer that parts of an answer lie in, perhaps to be used again after the last of them."""
 
-    buffer: bytearray | None
+    buffer: bytearray
     count: int = 1  # The thread that received it.
 
 
@@ -247,16 +247,15 @@ class Prefetch:
             if any(source.topic_id == ZERO_TOPIC_ID for source in sources):
                 version = min(version, TOPIC_IDS_SINCE - 1)
             ticket = connection.send(FETCH, self._body(request), version=version)
-            buffer = self._borrow(size)
-            frame, position = connection.receive_frame(
-                ticket, timeout_s=self._cluster.settings.request_timeout_s + request.wait_ms / 1000, buffer=buffer
-            )
+            timeout_s = self._cluster.settings.request_timeout_s + request.wait_ms / 1000
+            frame, position = connection.receive_frame(ticket, timeout_s=timeout_s, buffer_for=self._borrow)
         except Unavailable as trouble:
             self._release(size)
             self._retry(sources, trouble, seen)
             return
         self._release(size, fetched_bytes=len(frame))
-        lent = _Lent(buffer if frame.obj is buffer else None)
+        assert isinstance(frame.obj, bytearray)
+        lent = _Lent(frame.obj)
         answer = parse_fetch_answer(frame, position, version)
         codes = {source: answer.error for source in sources if answer.error != ErrorCode.NONE}
         by_id = version >= TOPIC_IDS_SINCE
@@ -474,15 +473,21 @@ class Prefetch:
             self.bytes_fetched += fetched_bytes
             self._changed.notify_all()
 
-    def _borrow(self, size: int) -> bytearray:
-        """A buffer for an answer; new ones would have to be mapped in page by page, each time."""
+    @property
+    def _buffer_bytes(self) -> int:
+        """What an answer that is as large as we asked for fits into."""
+        return self._request_bytes + _FRAME_BYTES
+
+    def _borrow(self, frame_bytes: int) -> bytearray:
+        """Used ones for answers that fill them: new ones would have to be mapped in page by page, each time. For a
+        smaller one just what it needs, since it may wait for its reader in the company of thousands."""
         with self._changed:
-            for index, buffer in enumerate(self._buffers):
-                if len(buffer) >= size + _FRAME_BYTES:
-                    return self._buffers.pop(index)
-        return bytearray(size + _FRAME_BYTES)
+            if not self._buffer_bytes // 2 <= frame_bytes <= self._buffer_bytes:
+                return bytearray(frame_bytes)
+            return self._buffers.pop() if self._buffers else bytearray(self._buffer_bytes)
 
     def _give_back(self, lent: "_Lent") -> None:
         lent.count -= 1
-        if lent.count == 0 and lent.buffer is not None and len(self._buffers) < _ANSWER_SHARE:
+        is_ours = len(lent.buffer) == self._buffer_bytes
+        if lent.count == 0 and is_ours and len(self._buffers) < _ANSWER_SHARE:
             self._buffers.append(lent.buffer)

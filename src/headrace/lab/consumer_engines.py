@@ -22,6 +22,7 @@ from headrace.lab.errors import LabError
 Int64s = npt.NDArray[np.int64]
 
 WAIT_S: Final = 0.05
+_LEAVE_S: Final = 5.0
 _MESSAGES_MAX: Final = 2000
 _BATCHES_MAX: Final = 64  # Read and not yet counted.
 # Of these no wait will make an end; of any other, a broker that comes back may.
@@ -93,7 +94,10 @@ class LibrdkafkaConsumer:
         return _taken(found)
 
     def close(self) -> None:
-        self._consumer.close()
+        """It waits for a broker that is gone for as long as that is, which is for ever if the lab was killed."""
+        leaving = threading.Thread(target=self._consumer.close, daemon=True)
+        leaving.start()
+        leaving.join(_LEAVE_S)
 
 
 def _taken(messages: list[Message]) -> list[Taken]:

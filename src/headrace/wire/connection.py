@@ -23,7 +23,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -39,6 +39,8 @@ from headrace.wire import sockets, tls
 from headrace.wire.errors import ConnectionClosed, ConnectionLost, TlsRefused, Unreachable, WireError
 from headrace.wire.sasl import authenticate
 from headrace.wire.settings import Address, ClientSettings, SaslSettings, TlsSettings
+
+BufferFor = Callable[[int], bytearray]  # At least so many bytes.
 
 _SIZE_BYTES: Final = 4
 # What Kafka itself asks for first; a broker that knows only older ones says so in version 0.
@@ -164,18 +166,18 @@ class Connection:
         return ticket.api.response.decode(frame, ticket.version, position)
 
     def receive_frame(
-        self, ticket: Ticket, *, timeout_s: float | None = None, buffer: bytearray | None = None
+        self, ticket: Ticket, *, timeout_s: float | None = None, buffer_for: BufferFor = bytearray
     ) -> tuple[memoryview, int]:
         """The answer as it came, and the position of its body.
 
-        The frame is received into `buffer` where it fits, which is then the caller's promise that no view of an
-        earlier answer is in use; else into a new one that nobody else holds.
+        `buffer_for` is asked for room for the frame once its size is known; no view of an earlier answer may be in
+        use in what it gives. By default it is a new one that nobody else holds.
         """
         deadline_s = time.monotonic() + (self.settings.request_timeout_s if timeout_s is None else timeout_s)
         with self._using():
             frame = self._arrived.pop(ticket.correlation_id, None)
             if frame is None:
-                frame = self._receive(ticket, deadline_s, buffer)
+                frame = self._receive(ticket, deadline_s, buffer_for)
             _, position = parse_response_header(frame, api_key=ticket.api.key, api_version=ticket.version)
             return frame, position
 
@@ -232,7 +234,7 @@ class Connection:
         def ask(api: ApiMessages, body: Mapping[str, Any]) -> Value:
             version = self._version(api)
             ticket = self._send(api, [api.request.encode(body, version)], version, True, deadline_s)
-            frame = self._receive(ticket, deadline_s, None)
+            frame = self._receive(ticket, deadline_s)
             _, position = parse_response_header(frame, api_key=api.key, api_version=version)
             return api.response.decode(frame, version, position)
 
@@ -256,7 +258,7 @@ class Connection:
         while True:
             body = {"client_software_name": "headrace", "client_software_version": __version__}
             ticket = self._send(api, [api.request.encode(body, version)], version, True, deadline_s)
-            frame = self._receive(ticket, deadline_s, None)
+            frame = self._receive(ticket, deadline_s)
             _, position = parse_response_header(frame, api_key=api.key, api_version=version)
             code = int.from_bytes(frame[position : position + 2], "big", signed=True)
             # A broker that does not know the version answers in the oldest shape, whatever was asked for.
@@ -300,12 +302,12 @@ class Connection:
         except OSError as error:
             raise self._lost(error) from error
 
-    def _receive(self, ticket: Ticket, deadline_s: float, buffer: bytearray | None) -> memoryview:
+    def _receive(self, ticket: Ticket, deadline_s: float, buffer_for: BufferFor = bytearray) -> memoryview:
         """The frame of this answer; those that come before it are kept."""
         assert ticket in self._waiting, f"no answer is due to {ticket}"
         while True:
             expected = self._waiting[0]
-            frame = self._receive_frame(expected, deadline_s, buffer if expected == ticket else None)
+            frame = self._receive_frame(expected, deadline_s, buffer_for if expected == ticket else bytearray)
             found = int.from_bytes(frame[:4], "big", signed=True)
             if found != expected.correlation_id:
                 raise ProtocolError(f"{self.address} answered request {found} where {expected.correlation_id} was due")
@@ -315,16 +317,13 @@ class Connection:
                 return frame
             self._arrived[found] = frame
 
-    def _receive_frame(self, due: Ticket, deadline_s: float, buffer: bytearray | None) -> memoryview:
+    def _receive_frame(self, due: Ticket, deadline_s: float, buffer_for: BufferFor) -> memoryview:
         head = bytearray(_SIZE_BYTES)
         self._fill(memoryview(head), due, deadline_s)
         size = int.from_bytes(head, "big", signed=True)
         if not 4 <= size <= self.settings.answer_bytes_max:
             raise ProtocolError(_not_a_size(self.address, bytes(head), size, self.settings.answer_bytes_max))
-        if buffer is None or len(buffer) < size:
-            # Zeroed pages are claimed as bytes arrive in them, not by what the size announces.
-            buffer = bytearray(size)
-        frame = memoryview(buffer)[:size]
+        frame = memoryview(buffer_for(size))[:size]
         self._fill(frame, due, deadline_s)
         return frame
 

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
 
@@ -170,3 +173,23 @@ def test_columns_outlive_the_fetched_bytes(kernel: Kernel) -> None:
     assert isinstance(table, pa.RecordBatch)
     assert table.to_pylist()[0]["key"] == b"key"
     assert table.to_pylist()[0]["headers"][0] == {"key": "trace", "value": b"abc"}
+
+
+DECODE_ALONE = """
+import sys
+from headrace.columnar.decoding import decode
+from headrace.columnar.opening import open_batches
+from headrace.columnar.schema import COLUMNS
+from headrace.protocol.records import Record, encode_batch
+
+records = [Record(b"key", b"value", headers=(("name", b"value"),), timestamp_ms=time) for time in (-1, 1)]
+opened = open_batches(encode_batch(records), aborted=None, decompressed_bytes_max=1)
+rows = decode(opened, topic="t", partition=0, columns=list(COLUMNS), first_offset=0, end_offset=None)
+assert rows.num_rows == 2
+sys.exit("pandas" in sys.modules)
+"""
+
+
+def test_pandas_is_not_imported_for_the_first_rows() -> None:
+    """Whoever follows a topic would wait a second for it."""
+    assert subprocess.run([sys.executable, "-c", DECODE_ALONE], check=False, timeout=60).returncode == 0

@@ -4,8 +4,9 @@ The broker here is scripted: it answers each Fetch as told, whatever a real one 
 """
 
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -197,6 +198,28 @@ def test_a_log_cut_within_a_gap_is_an_error() -> None:
         log.end = log.stable = 4
         with pytest.raises(columnar.OffsetsGone, match="t-0 ends at offset 4, where it had more, up to 9"):
             list(scan)
+
+
+def test_many_small_answers_that_wait_for_their_reader_take_little_memory() -> None:
+    """As of one who follows a topic of few messages a second, and is busy with something else."""
+    answers = 200
+    all_here = threading.Event()
+
+    def live(fetch: Fetch) -> bytes:
+        if fetch.offset < answers:
+            return batch(fetch.offset)
+        all_here.set()
+        return b""
+
+    tracemalloc.start()
+    try:
+        with serving(live, end=answers) as log, closing(log.scan(start="earliest", end=None)) as scan:
+            rows = iter(scan)
+            next(rows)
+            assert all_here.wait(SOON_S)
+            assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
 
 
 # --- Cut off -----------------------------------------------------------------------------------------------------

@@ -165,11 +165,18 @@ def test_a_frame_is_received_into_a_buffer_of_the_callers() -> None:
         peer.wait_closed()
 
     with connected(script) as connection:
-        large, small = bytearray(1000), bytearray(1)
-        for buffer, used in ((large, True), (small, False)):
+        asked = []
+
+        def give(size: int) -> bytearray:
+            asked.append(size)
+            return large
+
+        large = bytearray(1000)
+        for is_given in (True, False):
             ticket = connection.send(GROUPS, {})
-            view, position = connection.receive_frame(ticket, buffer=buffer)
-            assert (view.obj is buffer) is used
+            view, position = connection.receive_frame(ticket, **({"buffer_for": give} if is_given else {}))
+            assert (view.obj is large) is is_given
+            assert asked == [len(view)]
             assert GROUPS.response.decode(view, ticket.version, position)["groups"][0]["group_id"] == "one"
 
 
