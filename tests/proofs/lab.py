@@ -2,8 +2,9 @@
 
 In a round it is counted what either engine sends to a sink that keeps nothing, each rate is sent by either engine to a
 node in a process of its own on the same machine, a sink that takes 37,000 messages a second is searched for what it
-takes, and a rate is measured beside a busy loop. A share of the proof sends a tenth of the highest and accounts for
-every message: only the whole says what a calm machine holds.
+takes, and a rate is measured beside a busy loop. Every message that was sent is accounted for. A rate is held if an
+engine sends all of it: the other may need more of the machine than the node leaves it, and its figures say so. A share
+of the proof sends a tenth of the highest: only the whole says what a calm machine holds.
 """
 
 import itertools
@@ -19,7 +20,7 @@ from tests.interop.plants import busy_neighbour
 from tests.proofs.proof import Facts, Slice, merge_facts
 
 RATES_PER_S: Final = (100_000, 250_000, 420_000)
-PROCESSES: Final = {"librdkafka": 2, "columnar": 1}
+PROCESSES: Final = {"librdkafka": 2, "columnar": 2}
 HELD_MIN: Final = 0.99
 LIMIT_PER_S: Final = 37_000
 LIMIT_ERROR_MAX: Final = 0.03
@@ -100,14 +101,14 @@ def notice_neighbour(node: TargetSpec, out: Path) -> Facts:
 
 
 def measure(target: TargetSpec, out: Path, *, is_search: bool = False, **settings: Any) -> RepeatLine:
-    """One repeat, in which every message was acknowledged."""
+    """One repeat, in which every message that was sent was acknowledged."""
     workload = parse_workload({"repeats": 1, "payload": "sensor", **settings}, name=out.name)
     results = run_workload(workload, target, out=out, is_search=is_search)
     (line,) = results.repeats
     assert line.partial is None, line.partial
     if not is_search:
-        planned, acknowledged, failed = (
-            sum(getattr(second, name) for second in results.seconds) for name in ("planned", "acknowledged", "failed")
+        sent, acknowledged, failed = (
+            sum(getattr(second, name) for second in results.seconds) for name in ("sent", "acknowledged", "failed")
         )
-        assert (acknowledged, failed) == (planned, 0), f"of {planned} {acknowledged} were acknowledged, {failed} failed"
+        assert (acknowledged, failed) == (sent, 0), f"of {sent} {acknowledged} were acknowledged, {failed} failed"
     return line
