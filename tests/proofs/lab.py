@@ -3,11 +3,13 @@
 In a round it is counted what either engine sends to a sink that keeps nothing, each rate is sent by either engine to a
 node in a process of its own on the same machine, a sink that takes 37,000 messages a second is searched for what it
 takes, and a rate is measured beside a busy loop. Every message that was sent is accounted for. A rate is held if an
-engine sends all of it: the other may need more of the machine than the node leaves it, and its figures say so. A share
+engine sends all of it: the other may need more of the machine than the node leaves it, and its figures say so. What
+falls short while somebody else had the machine, by the lab's own gate, is measured again, and that is counted. A share
 of the proof sends a tenth of the highest: only the whole says what a calm machine holds.
 """
 
 import itertools
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +24,8 @@ from tests.proofs.proof import Facts, Slice, merge_facts
 RATES_PER_S: Final = (100_000, 250_000, 420_000)
 PROCESSES: Final = {"librdkafka": 2, "columnar": 2}
 HELD_MIN: Final = 0.99
+ATTEMPTS_MAX: Final = 5
+CALM_DOWN_S: Final = 20
 LIMIT_PER_S: Final = 37_000
 LIMIT_ERROR_MAX: Final = 0.03
 _PASSED: Final = "passed"
@@ -69,18 +73,41 @@ def hold_rates(node: TargetSpec, out: Path, *, is_full: bool) -> Iterator[Facts]
         held: dict[str, float] = {}
         for engine, processes in PROCESSES.items():
             name = f"{full_per_s // 1000}K_{engine}"
-            line = measure(
-                node, out / name, rate=rate_per_s, duration=seconds, warm_up=warm_up, engine=engine, processes=processes
+            attempts = hold_rate(
+                node,
+                out / name,
+                rate_per_s,
+                attempts_max=ATTEMPTS_MAX if is_full else 1,
+                duration=seconds,
+                warm_up=warm_up,
+                engine=engine,
+                processes=processes,
             )
+            line = attempts[-1]
             held[engine] = line.metrics["rate_per_s"] / rate_per_s
             passed += line.gate["rate_per_s"] == _PASSED
             yield {
                 f"held_percent_{name}_min": round(100 * held[engine], 2),
                 f"lateness_p99_ms_{name}_max": round(line.metrics["lateness_p99_ms"], 1),
+                "measured_again": len(attempts) - 1,
             }
         assert max(held.values()) >= HELD_MIN or not is_full, f"of {rate_per_s} messages a second there were {held}"
     assert passed or not is_full, "nothing has passed the gate: is the machine calm?"
     yield {"gate_judged": len(rates_per_s) * len(PROCESSES), "gate_passed": passed}
+
+
+def hold_rate(
+    node: TargetSpec, out: Path, rate_per_s: float, *, attempts_max: int, **settings: Any
+) -> list[RepeatLine]:
+    """All attempts. The last one counts: it held the rate, or nobody else had the machine, or there were enough."""
+    attempts: list[RepeatLine] = []
+    while True:
+        line = measure(node, out / str(len(attempts)), rate=rate_per_s, **settings)
+        attempts.append(line)
+        is_held = line.metrics["rate_per_s"] >= HELD_MIN * rate_per_s
+        if is_held or line.gate["rate_per_s"] == _PASSED or len(attempts) == attempts_max:
+            return attempts
+        time.sleep(CALM_DOWN_S)
 
 
 def find_limit(limited: TargetSpec, out: Path) -> Facts:
