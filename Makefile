@@ -36,10 +36,11 @@ demo: setup ## kill a node, a consumer, a load and a sender on the way of web-lo
 	$(BIN)/headrace demo-lab --out .cache/demo-lab
 	$(BIN)/headrace demo-lake $(ARGS)
 
-# As many files at a time as there are CPUs, each by one process, in an order of chance. One at a time: ARGS=-n0
+# One file more at a time than there are CPUs, since tests wait, too; each by one process, in an order of chance. One at
+# a time: ARGS=-n0
 # A test that hangs where no signal reaches it ends its process, and says in which call.
 test: setup ## run the tests that need nothing but Python
-	$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder \
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses=4 --dist loadfile --no-loadscope-reorder \
 		-o faulthandler_timeout=180 -o faulthandler_exit_on_timeout=true --max-worker-restart=1 $(ARGS)
 
 check: setup ## lint, types and import contracts

@@ -1,6 +1,15 @@
 """What holds for every test."""
 
 import gc
+import os
+import signal
+
+# A Spark that lives for a minute is not worth compiling for: a fifth less of CPU time, for whoever starts one.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# What a shell runs in the background ignores SIGINT, and so would the commands that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
