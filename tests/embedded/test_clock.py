@@ -76,6 +76,44 @@ def test_offsets_of_a_group_that_nobody_uses_expire(broker: Broker) -> None:
     assert broker.groups() == {}
 
 
+def restart(broker: Broker) -> None:
+    broker.restart()
+
+
+def kill_and_start(broker: Broker) -> None:
+    broker.kill()
+    broker.start()
+
+
+def restore(broker: Broker) -> None:
+    with broker.snapshot() as snapshot:
+        broker.restore(snapshot)
+
+
+@pytest.mark.parametrize("begin_anew", [restart, kill_and_start, restore])
+def test_groups_that_are_yet_to_be_read_are_no_exception(
+    make_broker: MakeBroker, begin_anew: Callable[[Broker], None]
+) -> None:
+    groups = "billing", "returns", "shipping"
+    with make_broker({"offsets.topic.num.partitions": 5}) as broker:
+        broker.produce("orders", b"1")
+        for name in groups:
+            # Members of this kind do not say that they leave.
+            settings = {"group_id": name, "group_instance_id": "one", "session_timeout_ms": 45_000}
+            with consuming(broker, "orders", **settings) as consumer:
+                assert consumer.poll(10) is not None
+                consumer.commit(asynchronous=False)
+        begin_anew(broker)
+        broker.clock.advance_mono(seconds=30)
+        assert [len(broker.groups()[name].members) for name in groups] == [1, 1, 1]
+        begin_anew(broker)
+        broker.clock.advance_mono(seconds=46)
+        assert [len(broker.groups()[name].members) for name in groups] == [0, 0, 0]
+        begin_anew(broker)
+        broker.clock.advance_wall(days=8)
+        assert broker.groups() == {}
+
+
 def test_idle_producers_are_forgotten(broker: Broker) -> None:
     from tests.embedded.conftest import producing, send
 

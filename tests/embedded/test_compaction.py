@@ -6,9 +6,9 @@ from tests.embedded.conftest import MakeBroker
 _HOUR_MS = 3_600_000
 
 
-def create(broker: Broker, **config: str | int) -> None:
+def create(broker: Broker, partitions: int = 1, **config: str | int) -> None:
     broker.create_topic(
-        "prices", cleanup_policy="compact", segment_ms=_HOUR_MS, min_cleanable_dirty_ratio="0.01", **config
+        "prices", partitions, cleanup_policy="compact", segment_ms=_HOUR_MS, min_cleanable_dirty_ratio="0.01", **config
     )
 
 
@@ -29,6 +29,53 @@ def test_the_last_price_of_each_fruit_stays(make_broker: MakeBroker) -> None:
         assert [(record.offset, record.value) for record in broker.log("prices")] == [
             (4, b"3"), (5, b"30"), (6, b"tick"),
         ]  # fmt: skip
+
+
+def sealed_prices(broker: Broker, *partitions: int) -> None:
+    for partition in partitions:
+        for price in range(1, 4):
+            broker.produce("prices", str(price), key="apple", partition=partition)
+    broker.clock.advance_wall(hours=2)
+    for partition in partitions:
+        broker.produce("prices", b"tick", key=b"clock", partition=partition)
+
+
+def left(broker: Broker, *partitions: int) -> list[list[bytes | None]]:
+    return [broker.log("prices", partition).values for partition in partitions]
+
+
+def test_one_advance_compacts_all_partitions(make_broker: MakeBroker) -> None:
+    partitions = range(5)
+    with make_broker() as broker:
+        create(broker, len(partitions))
+        sealed_prices(broker, *partitions)
+        broker.clock.advance_wall(minutes=1)
+        assert left(broker, *partitions) == [[b"3", b"tick"]] * 5
+
+
+def test_what_was_not_on_disk_when_the_broker_died_is_compacted_too(make_broker: MakeBroker) -> None:
+    with make_broker() as broker:
+        create(broker, 3)
+        sealed_prices(broker, 0, 1, 2)
+        with broker.snapshot() as snapshot:
+            for advance in (broker.clock.advance_wall, broker.clock.advance_mono, broker.clock.advance):
+                broker.restore(snapshot)
+                advance(minutes=1)
+                assert left(broker, 0, 1, 2) == [[b"3", b"tick"]] * 3
+            broker.restore(snapshot)
+        broker.kill()
+        broker.start()
+        broker.clock.advance_wall(minutes=1)
+        assert left(broker, 0, 1, 2) == [[b"3", b"tick"]] * 3
+
+
+def test_what_cannot_be_cleaned_is_not_waited_for(broker: Broker) -> None:
+    create(broker)
+    sealed_prices(broker, 0)
+    (broker.data / "prices-0" / "00000000000000000000.log").unlink()  # The broker has it open, the cleaner has not.
+    broker.clock.advance_wall(minutes=1)
+    assert "log not cleaned" in broker.log_text()
+    assert left(broker, 0) == [[b"1", b"2", b"3", b"tick"]]
 
 
 def test_a_tombstone_goes_after_its_time(broker: Broker) -> None:

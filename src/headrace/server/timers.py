@@ -69,11 +69,16 @@ class LoopTimers:
     def _run(self) -> None:
         self._handle = None
         now_us = self._clock.mono_us()
-        last = self._count  # What firing adds has its turn after everybody else's.
+        last = self._count
+        added = []  # What firing adds has its turn after everybody else's, however long it is due.
         fired = False
         try:
-            while self._heap and self._heap[0][0] <= now_us and self._heap[0][1] <= last:
-                timer = heapq.heappop(self._heap)[2]
+            while self._heap and self._heap[0][0] <= now_us:
+                entry = heapq.heappop(self._heap)
+                if entry[1] > last:
+                    added.append(entry)
+                    continue
+                timer = entry[2]
                 fire = timer.fire
                 if fire is None:
                     self._cancelled -= 1
@@ -82,6 +87,8 @@ class LoopTimers:
                 fired = True
                 fire()
         finally:
+            for entry in added:
+                heapq.heappush(self._heap, entry)
             # Also where one failed: the others have not.
             if fired:
                 self._after()

@@ -123,6 +123,23 @@ class TestOnALoop:
         stage.pass_us(20_000)
         assert fired == ["soon", "later"]
 
+    def test_what_firing_adds_keeps_nobody_who_was_there_before_however_long_it_is_due(self) -> None:
+        stage = HandStage()
+        fired: list[str] = []
+        began_us = stage.clock.now_us
+
+        def first() -> None:
+            fired.append("first")
+            stage.timers.at(began_us, lambda: fired.append("added"))
+
+        stage.timers.at(began_us + 1_000, first)
+        stage.timers.at(began_us + 2_000, lambda: fired.append("second"))
+        stage.clock.now_us += 50_000
+        stage.timers.catch_up()
+        assert fired == ["first", "second"]
+        stage.pass_us(2_000)
+        assert fired == ["first", "second", "added"]
+
     def test_none_fires_after_closing(self) -> None:
         stage = HandStage()
         fired: list[str] = []

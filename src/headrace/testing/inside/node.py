@@ -5,6 +5,7 @@ from typing import Any
 
 from headrace.errors import ErrorCode, ProtocolError
 from headrace.node.apis import Client, Parts, answer_of, framed
+from headrace.node.compacting import Compaction
 from headrace.node.later import Later
 from headrace.node.node import Node
 from headrace.protocol.messages import produce
@@ -89,9 +90,27 @@ class EmbeddedNode(Node):
         for log in self.data.logs.values():
             log.producers.expire(now_ms=now_ms, expiration_ms=self.config.producer_id_expiration_ms)
         self.groups.forget_expired()
-        if self.compaction is not None:
-            self.compaction.look()
+
+    @property
+    def is_loading_groups(self) -> bool:
+        return self.groups.statistics().shards_loading > 0
+
+    def look_for_dirt(self) -> bool:
+        """Whether something is being compacted now."""
+        self.cleanings.look()
+        return self.is_compacting
 
     @property
     def is_compacting(self) -> bool:
-        return self.compaction is not None and self.compaction.statistics().running is not None
+        return self.cleanings.statistics().running is not None
+
+    @property
+    def passing_failures(self) -> int:
+        """How many cleanings failed whose logs are not left alone for that."""
+        seen = self.cleanings.statistics()
+        return seen.failures - seen.uncleanable
+
+    @property
+    def cleanings(self) -> Compaction:
+        assert self.compaction is not None
+        return self.compaction

@@ -41,7 +41,7 @@ _TRASH: Final = ".trash"
 _LASTING: Final = frozenset({LOCK_FILE, META_PROPERTIES, _TRASH})
 # Callbacks that follow from one another, one a turn: never so many in a row.
 _TURNS_TO_SETTLE: Final = 8
-_COMPACTING_S: Final = 0.002
+_POLL_S: Final = 0.002
 _FILES_MAX: Final = 1024
 
 
@@ -139,16 +139,27 @@ class EmbeddedServer:
 
     async def advance(self, *, wall_us: int, mono_us: int) -> None:
         """Move the clocks, and do what has become due."""
-        await _settle()  # What happened before happened at the old time.
+        # What happened before happened at the old time; so begin the sessions of members that a start finds.
+        while self.node.is_loading_groups:
+            await asyncio.sleep(_POLL_S)
+        await _settle()
         self.clock.wall_ahead_ms += wall_us // 1000
         self.clock.mono_ahead_us += mono_us
         self._timers.catch_up()
         if wall_us:
             self.node.look_for_expired()
         await _settle()
-        while self.node.is_compacting:
-            await asyncio.sleep(_COMPACTING_S)
+        await self._compact()
         self.shell.finish_turn()
+
+    async def _compact(self) -> None:
+        """All that is dirty enough; but what could not be cleaned is the next look's business, as ever."""
+        failures = self.node.passing_failures
+        for _ in range(2):  # The first look has what a start did not trust put on disk. Only the second finds it dirty.
+            while self.node.passing_failures <= failures and self.node.look_for_dirt():
+                while self.node.is_compacting:
+                    await asyncio.sleep(_POLL_S)
+            await _settle()
 
     # --- Other states ----------------------------------------------------------------------------------------
 
