@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from headrace.lab.report.minutes import LONG_S
 from headrace.lab.report.writing import write_report
 from headrace.lab.results import Bottleneck, EndLine, Results, read_results
 from tests.oracle.toolbox import ToolMissing, require_tool, without_tool
@@ -115,6 +116,17 @@ def watched(directory: Path) -> Results:
     return read_results(directory)
 
 
+def lengthy(directory: Path) -> Results:
+    """Long enough for rates over the last minute."""
+    lines: list[Any] = []
+    for acks, rate in {"0": 90_000, "1": 60_000, "all": 50_000}.items():
+        cell = {"acks": acks}
+        course = seconds([rate + 100 * (second % 30) for second in range(LONG_S + 5)], cell=cell)
+        lines += [replace(line, more={"is_warm_up": second < 5}) for second, line in enumerate(course)]
+        lines.append(repeat({"rate_per_s": rate}, cell=cell))
+    return read_results(write(directory, [scenario("lengthy"), *lines, EndLine()]))
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Results]]:
     made = tmp_path_factory.mktemp("runs")
@@ -125,6 +137,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Results]]:
         "both": [several, one],
         "published": [published(made / "published")],
         "watched": [watched(made / "watched")],
+        "lengthy": [lengthy(made / "lengthy")],
     }
 
 
@@ -145,7 +158,7 @@ def values_of(browser: Any, selector: str, *names: str) -> list[tuple[str, ...]]
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width_px", [DESK_PX, PHONE_PX])
-@pytest.mark.parametrize("of", ["sweep", "single", "both", "published", "watched"])
+@pytest.mark.parametrize("of", ["sweep", "single", "both", "published", "watched", "lengthy"])
 def test_a_page_fits_is_drawn_and_has_no_errors(
     browser: Any, runs: dict[str, list[Results]], tmp_path: Path, of: str, width_px: int, scheme: str
 ) -> None:
@@ -242,6 +255,21 @@ def test_machine_consumers_and_searches_are_drawn_with_their_numbers(
     words = browser.execute_script("return document.body.innerText")
     assert "consumer CPU" in words
     assert "the consumer used 99% of a core" in words
+
+
+def test_what_kafka_shows_is_drawn_on_the_axes_of_what_was(
+    browser: Any, runs: dict[str, list[Results]], tmp_path: Path
+) -> None:
+    show(browser, write_report(runs["lengthy"], tmp_path, with_figures=False).page, width_px=DESK_PX, scheme="light")
+    ticks = [
+        values_of(browser, f"[data-chart={key}] text.tick", "x", "y") for key in ("minute-kafka-1", "minute-true-1")
+    ]
+    assert ticks[0] == ticks[1]
+    for key, first in {"minute-kafka-1": -5.0, "minute-true-1": 54.0}.items():
+        lines = values_of(browser, f"[data-chart={key}] path[data-series]", "data-series", "data-x")
+        assert {name: float(xs.split()[0]) for name, xs in lines} == {
+            f"acks={acks}": first for acks in "0 1 all".split()
+        }
 
 
 def _luminance(colour: str) -> float:

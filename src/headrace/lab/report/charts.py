@@ -1,10 +1,9 @@
 """What a chart says, without how it is drawn: the page and the figures in files are drawn from the same values."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
 from typing import Final, TypeVar
 
 from headrace.lab.report.scales import Scale, extent_scale, linear_scale, log_scale, percentile_scale
@@ -70,15 +69,17 @@ class LineChart:
     x_axis: Axis = Axis.TIME
     y_axis: Axis = Axis.LINEAR
     levels: tuple[Level, ...] = ()
+    # Of the chart beside it, to be compared with: not drawn here, but both have axes on which both have room.
+    beside: tuple[Series, ...] = ()
 
     def x_scale(self) -> Scale:
-        return self.x_axis.scale([x for series in self.series for x in series.xs])
+        return self.x_axis.scale([x for series in (*self.series, *self.beside) for x in series.xs])
 
     def y_scale(self) -> Scale:
         return self.y_axis.scale([*self._ys()])
 
     def _ys(self) -> Iterator[float]:
-        for series in self.series:
+        for series in (*self.series, *self.beside):
             yield from series.ys
             yield from series.lows
             yield from series.highs
@@ -111,10 +112,11 @@ class BarChart:
 Chart = LineChart | BarChart
 
 
-def chunks(values: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
-    left = iter(values)
-    while chunk := tuple(islice(left, size)):
-        yield chunk
+def chunks(values: Sequence[T], size_max: int) -> Iterator[Sequence[T]]:
+    """As few as fit, all of nearly one size: what is left over is in no chart of its own, where nobody named it."""
+    count = -(-len(values) // size_max)
+    for number in range(count):
+        yield values[len(values) * number // count : len(values) * (number + 1) // count]
 
 
 def axis_for(values: Sequence[float], *, otherwise: Axis = Axis.LINEAR, wide: float = _WIDE) -> Axis:

@@ -9,14 +9,13 @@ from datetime import datetime
 from statistics import fmean
 from typing import Any, Final
 
-from headrace.lab.rates import MINUTE_S, one_minute_rates
 from headrace.lab.report.charts import TOGETHER_MAX, Chart, LineChart, Series, axis_for, chunks
 from headrace.lab.report.scales import short_number
 from headrace.lab.report.subjects import Subject
 from headrace.lab.results import SecondLine
 
 TIME: Final = "seconds; before 0 it warms up"
-_RATES: Final = "messages/s"
+RATES: Final = "messages/s"
 _PLAN_SHARE_MAX: Final = 1.5
 # Of each second's line, what is no reading.
 _NO_READINGS: Final = ("second",)
@@ -50,10 +49,9 @@ def _own_times(subject: Subject) -> Iterator[Chart]:
     series = [
         time_series(subject, "planned", lambda line: line.planned, is_reference=True),
         *(one for one in drawn if one.name == "acknowledged" or any(one.ys)),
-        *_one_minute(subject),
     ]
     yield LineChart(
-        key="rates", title="Messages a second", unit=_RATES, x_text=TIME,
+        key="rates", title="Messages a second", unit=RATES, x_text=TIME,
         series=tuple(one for one in series if not one.is_reference or any(one.ys)),
     )  # fmt: skip
     yield from _lateness([subject], "lateness")
@@ -71,7 +69,7 @@ def _times_together(subjects: Sequence[Subject], number: int) -> Iterator[Chart]
     yield LineChart(
         key=f"rates-{number}",
         title="Acknowledged" + (f", of {short_number(max(longest.ys))} planned" if is_one_plan else ""),
-        unit=_RATES,
+        unit=RATES,
         x_text=TIME,
         series=(*((longest,) if is_drawn else ()), *series),
     )
@@ -79,7 +77,7 @@ def _times_together(subjects: Sequence[Subject], number: int) -> Iterator[Chart]
         yield LineChart(
             key=f"consumed-{number}",
             title="Consumed",
-            unit=_RATES,
+            unit=RATES,
             x_text=TIME,
             series=tuple(time_series(subject, subject.name, lambda line: line.consumed) for subject in subjects),
         )
@@ -103,13 +101,17 @@ def time_series(
     subject: Subject, name: str, value: Callable[[SecondLine], float | None], *, is_reference: bool = False
 ) -> Series:
     """Of what each second's line says."""
-    repeats = []
-    for lines in subject.seconds():
-        began = datetime.fromisoformat(next((line for line in lines if not line.more.get("is_warm_up")), lines[0]).at)
-        repeats.append(
-            [(round((datetime.fromisoformat(line.at) - began).total_seconds()), value(line)) for line in lines]
-        )
+    repeats = [
+        [(second, value(line)) for second, line in zip(numbered(lines), lines, strict=True)]
+        for lines in subject.seconds()
+    ]
     return series_over(name, repeats, is_reference=is_reference)
+
+
+def numbered(lines: Sequence[SecondLine]) -> list[int]:
+    """Which second each is of, from the end of the warm-up on."""
+    began = datetime.fromisoformat(next((line for line in lines if not line.more.get("is_warm_up")), lines[0]).at)
+    return [round((datetime.fromisoformat(line.at) - began).total_seconds()) for line in lines]
 
 
 def series_over(
@@ -131,21 +133,6 @@ def series_over(
         highs=tuple(max(by_second[x]) for x in xs) if has_band else (),
         is_reference=is_reference,
     )
-
-
-def _one_minute(subject: Subject) -> Iterator[Series]:
-    """What published figures show: Kafka's weighted average, of the first repeat that is long enough for it to arrive
-    at what it averages."""
-    for lines in subject.seconds():
-        if len(lines) >= 3 * MINUTE_S:
-            rates = one_minute_rates([line.acknowledged for line in lines])
-            known = [(float(second), rate) for second, rate in enumerate(rates) if rate is not None]
-            yield Series(
-                name="one-minute rate, as Kafka shows it",
-                xs=tuple(second for second, _ in known),
-                ys=tuple(rate for _, rate in known),
-            )
-            return
 
 
 def _readings(subject: Subject) -> Iterator[Chart]:

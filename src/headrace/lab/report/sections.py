@@ -8,6 +8,7 @@ from headrace.lab.report.charts import Chart
 from headrace.lab.report.courses import time_charts
 from headrace.lab.report.drawings import bar_charts, curve_charts, published_charts
 from headrace.lab.report.machine import machine_charts
+from headrace.lab.report.minutes import minute_charts
 from headrace.lab.report.percentiles import percentile_charts
 from headrace.lab.report.searches import search_charts
 from headrace.lab.report.subjects import Subject
@@ -18,6 +19,7 @@ SECTIONS: Final[Mapping[str, Callable[[Sequence[Subject]], Iterator[Chart]]]] = 
     "By parameter": curve_charts,
     "Side by side": bar_charts,
     "Over time": time_charts,
+    "Over the last minute": minute_charts,
     "The machine meanwhile": machine_charts,
     "Percentiles": percentile_charts,
 }

@@ -1,11 +1,12 @@
 """Which charts results have, and that they say what the results say."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from headrace.lab.report.charts import TOGETHER_MAX, Axis, BarChart, Chart, LineChart
+from headrace.lab.report.charts import TOGETHER_MAX, Axis, BarChart, Chart, LineChart, chunks
 from headrace.lab.report.courses import time_charts
 from headrace.lab.report.drawings import BARS_MAX, bar_charts, curve_charts, published_charts
 from headrace.lab.report.percentiles import percentile_charts
@@ -96,7 +97,17 @@ def test_several_are_drawn_together_and_not_too_many(tmp_path: Path) -> None:
     assert isinstance(second, LineChart)
     names = [one.name for one in (*first.series, *second.series) if not one.is_reference]
     assert names == [f"n={n}" for n in range(8)]
-    assert sum(not one.is_reference for one in first.series) == TOGETHER_MAX
+    assert [sum(not one.is_reference for one in chart.series) for chart in (first, second)] == [4, 4]
+
+
+def test_charts_are_as_few_as_fit_and_none_is_of_what_was_left_over() -> None:
+    for count in range(40):
+        found = chunks(range(count), TOGETHER_MAX)
+        sizes = [len(each) for each in found]
+        assert sum(sizes) == count
+        assert len(sizes) == math.ceil(count / TOGETHER_MAX)
+        assert not sizes or max(sizes) - min(sizes) <= 1
+    assert [*chunks(range(7), 6)] == [range(3), range(3, 7)]
 
 
 def test_a_plan_far_above_all_is_told_in_words(tmp_path: Path) -> None:
@@ -137,7 +148,7 @@ def test_bars_have_intervals_and_doubts(tmp_path: Path) -> None:
 
 def test_many_bars_are_several_charts(tmp_path: Path) -> None:
     results = of_rates(tmp_path / "a", {str(n): [float(n + 1)] for n in range(BARS_MAX + 1)})
-    assert [len(chart.bars) for chart in bar_charts(subjects(results)) if isinstance(chart, BarChart)] == [BARS_MAX, 1]
+    assert [len(chart.bars) for chart in bar_charts(subjects(results)) if isinstance(chart, BarChart)] == [6, 7]
 
 
 def test_a_sweep_over_numbers_is_a_curve(tmp_path: Path) -> None:
