@@ -246,6 +246,9 @@ def test_groups_and_offsets_are_deleted(headrace: Headrace, group: str, topic: s
     commit(headrace.bootstrap, group, topic, {0: 4, 1: 6})
     assert headrace("groups", "delete-offsets", group, "--topic", f"{topic}:1").stdout == f"{topic}-1: deleted\n"
     assert committed(headrace, group) == {0: 4}
+    outcome = headrace("groups", "delete-offsets", group, "--topic", "nowhere", "--topic", f"{topic}:0", status=1)
+    assert outcome.stdout == f"nowhere: UNKNOWN_TOPIC_OR_PARTITION\n{topic}-0: deleted\n"
+    commit(headrace.bootstrap, group, topic, {0: 4})
     assert headrace.json("groups", "delete", group) == [{"name": group, "outcome": "deleted"}]
     assert group not in [one["name"] for one in headrace.json("groups", "list")]
     for words in (["describe", group], ["delete", group], ["delete-offsets", group, "--topic", topic]):

@@ -89,6 +89,23 @@ def test_failures_are_one_line_and_status_1(shell: Shell, topic_name: str) -> No
         assert shell.err.splitlines()[-1].startswith(line.split()[0])
 
 
+def test_what_one_group_or_topic_refuses_keeps_no_other_from_it(shell: Shell, topic_name: str) -> None:
+    shell(f"kafka-topics --create --topic {topic_name} --partitions 1")
+    reset = "kafka-consumer-groups --reset-offsets --to-latest --execute"
+    shell(f"{reset} --group {topic_name}-one --topic {topic_name}")
+    groups = " ".join(f"--group {topic_name}-{name}" for name in ("missing", "one"))
+    rows = [line.split() for line in shell(f"{reset} {groups} --all-topics", status=1).splitlines()]
+    assert rows[1:] == [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], [f"{topic_name}-one", topic_name, "0", "0"]]
+    assert shell.err.splitlines()[-1] == f"kafka-consumer-groups: Error: group '{topic_name}-missing' does not exist"
+
+    forget = f"kafka-consumer-groups --delete-offsets --group {topic_name}-one --topic"
+    rows = [line.split() for line in shell(f"{forget} {topic_name}-gone --topic {topic_name}", status=1).splitlines()]
+    assert rows[2:] == [
+        [topic_name, "0", "Successful"],
+        [f"{topic_name}-gone", "-", "Error:", "UNKNOWN_TOPIC_OR_PARTITION"],
+    ]
+
+
 LINES = {
     "kafka-topics": "--list",
     "kafka-consumer-groups": "--list",

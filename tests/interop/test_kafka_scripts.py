@@ -306,10 +306,39 @@ def test_offsets_are_reset_from_a_file_that_the_other_tool_wrote(tools: Tools, d
 def test_a_group_with_members_is_not_reset(tools: Tools, inhabited: str) -> None:
     line = f"kafka-consumer-groups --reset-offsets --group {inhabited} --all-topics --to-latest --execute"
     kafkas, ours = tools.both(line)
-    assert "Stable" in kafkas.out + kafkas.err
-    assert f"group '{inhabited}' is Stable" in ours.err
-    assert ours.status == 1
+    told, *rows = kafkas.rows
+    assert ours.rows == rows
+    assert " ".join(told) in ours.err
+    assert f"'{inhabited}' is inactive, but the current state is Stable." in ours.err
+    assert (kafkas.status, ours.status) == (0, 1)
     assert tools.ours(f"kafka-consumer-groups --delete --group {inhabited}").status == 1
+
+
+def test_a_group_with_members_keeps_no_other_from_being_reset(tools: Tools, inhabited: str) -> None:
+    groups = f"--group {inhabited} --group {inhabited}-new"
+    line = f"kafka-consumer-groups --reset-offsets {groups} --topic {inhabited}:1 --to-latest --execute"
+    for run in (tools.kafkas, tools.ours):
+        reset = run(line)
+        assert f"Error: Assignments can only be reset if the group '{inhabited}' is inactive" in reset.out + reset.err
+        assert reset.rows[-1] == [f"{inhabited}-new", inhabited, "1", "3"]
+        described = tools.ours(f"kafka-consumer-groups --describe --group {inhabited}-new").rows[1:]
+        assert [row[:4] for row in described] == [reset.rows[-1]]
+        tools.ours(f"kafka-consumer-groups --delete --group {inhabited}-new")
+    assert reset.status == 1
+
+
+def test_a_missing_topic_keeps_no_other_from_being_forgotten(tools: Tools, deserted: str) -> None:
+    forgotten = f"--topic {deserted}:0 --topic {deserted}-missing --topic {deserted}-gone:3"
+    line = f"kafka-consumer-groups --delete-offsets --group {deserted} {forgotten}"
+    for run in (tools.ours, tools.kafkas):
+        header, *rows = [row[:3] for row in run(line).rows[-4:]]
+        assert header == ["TOPIC", "PARTITION", "STATUS"]
+        assert sorted(rows) == [
+            [deserted, "0", "Successful"],
+            [f"{deserted}-gone", "3", "Error:"],
+            [f"{deserted}-missing", "-", "Error:"],
+        ]
+    assert tools.ours(line).status == 1
 
 
 def test_groups_and_offsets_are_deleted(tools: Tools, deserted: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.cli.connection import Connection
 from headrace.cli.group_facts import (
+    GroupRefusal,
     InhabitedGroup,
     UnknownGroup,
     committed_offsets,
@@ -20,7 +21,7 @@ from headrace.cli.group_reset import Target, TopicScope, ToTime, new_offset
 from headrace.cli.output import CommandError
 from headrace.cli.topic_facts import ClusterRefusal, answer_about, find_partitions, offsets
 from headrace.errors import ErrorCode
-from headrace.ids import TopicPartition
+from headrace.ids import TopicName, TopicPartition
 from headrace.protocol.messages.offset_delete import API as OFFSET_DELETE
 from headrace.wire.settings import Address
 
@@ -46,7 +47,7 @@ def plan_reset(cluster: Connection, group: str, scopes: Sequence[TopicScope], ta
     committed = {place: commit.offset for place, commit in committed_offsets(cluster, admin, group).items()}
     places = find_partitions(cluster, admin, scopes) if scopes else sorted(committed)
     if not places:
-        raise UnknownGroup(group) if described is None else CommandError(f"group {group!r} has committed nothing")
+        raise UnknownGroup(group) if described is None else GroupRefusal(f"group {group!r} has committed nothing")
     bounds = log_bounds(cluster, admin, places)
     at_time = _offsets_at(cluster, admin, bounds, target)
     new = {
@@ -104,31 +105,48 @@ def _why_not_deleted(cluster: Connection, admin: "AdminClient", group: str, refu
     return refusal
 
 
-def forget_offsets(cluster: Connection, group: str, scopes: Sequence[TopicScope]) -> dict[TopicPartition, ErrorCode]:
-    """What the coordinator said about each partition. librdkafka's Python face has no OffsetDelete."""
+def forget_offsets(
+    cluster: Connection, group: str, scopes: Sequence[TopicScope]
+) -> dict[tuple[TopicName, int | None], ErrorCode]:
+    """What was said about each partition, or about a topic that has none because it is not there.
+
+    librdkafka's Python face has no OffsetDelete.
+    """
     admin = cluster.admin()
     described = find_groups(cluster, admin, [group])[group]
     if described is None:
         raise UnknownGroup(group)
-    by_topic: dict[str, list[dict[str, int]]] = {}
-    for topic, partition in find_partitions(cluster, admin, scopes):
-        by_topic.setdefault(topic, []).append({"partition_index": partition})
-    topics = [{"name": topic, "partitions": partitions} for topic, partitions in by_topic.items()]
     node = described.coordinator
     if node is None:
         raise CommandError(f"group {group!r} has no coordinator at the moment")
-    body = {"group_id": group, "topics": topics}
-    response = cluster.ask(Address(node.host, node.port), OFFSET_DELETE, body)
+    outcomes: dict[tuple[TopicName, int | None], ErrorCode] = {}
+    wanted: dict[TopicName, set[int]] = {}
+    for scope in scopes:
+        try:
+            # Numbers that were said are the coordinator's to judge.
+            numbers = scope.partitions or [one.partition for one in find_partitions(cluster, admin, [scope])]
+        except ClusterRefusal as refusal:
+            if refusal.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            outcomes[scope.topic, None] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            wanted.setdefault(scope.topic, set()).update(numbers)
+    if not wanted:
+        return outcomes
+    topics = [
+        {"name": topic, "partitions": [{"partition_index": number} for number in sorted(numbers)]}
+        for topic, numbers in wanted.items()
+    ]
+    response = cluster.ask(Address(node.host, node.port), OFFSET_DELETE, {"group_id": group, "topics": topics})
     code = ErrorCode(response["error_code"])
     if code is ErrorCode.NON_EMPTY_GROUP:
         require_deserted(group, find_groups(cluster, admin, [group])[group], "offsets can be deleted")
     if code is not ErrorCode.NONE:
         raise CommandError(f"group {group!r}: {code.name}")
-    return {
-        TopicPartition(topic["name"], one["partition_index"]): ErrorCode(one["error_code"])
-        for topic in response["topics"]
-        for one in topic["partitions"]
-    }
+    for topic in response["topics"]:
+        for one in topic["partitions"]:
+            outcomes[topic["name"], one["partition_index"]] = ErrorCode(one["error_code"])
+    return outcomes
 
 
 def _offsets_at(

@@ -53,12 +53,16 @@ _POLL_MESSAGES: Final = 1_000
 _POLL_S: Final = 0.05
 
 
-class UnknownGroup(CommandError):
+class GroupRefusal(CommandError):
+    """What one group does not allow, whatever others do."""
+
+
+class UnknownGroup(GroupRefusal):
     def __init__(self, group: str) -> None:
         super().__init__(f"group {group!r} does not exist")
 
 
-class InhabitedGroup(CommandError):
+class InhabitedGroup(GroupRefusal):
     """What only an empty group may have done to it."""
 
     def __init__(self, group: str, what: str, *, state: str, members: int) -> None:
@@ -66,6 +70,7 @@ class InhabitedGroup(CommandError):
             f"group {group!r} is {state} with {members} member{'s' * (members != 1)}: {what} only while it has none. "
             "Stop its consumers, or wait until their session timeouts have passed, and try again"
         )
+        self.state = state
 
 
 def list_groups(cluster: Connection, admin: "AdminClient", *, states: Collection[str] = ()) -> list[dict[str, Any]]:

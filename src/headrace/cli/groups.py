@@ -23,6 +23,7 @@ from headrace.cli.group_reset import (
 from headrace.cli.moments import duration_text, parse_moment
 from headrace.cli.output import AsJson, CommandError, note, print_json, print_table
 from headrace.errors import ErrorCode
+from headrace.ids import TopicPartition
 
 app = typer.Typer(help="Look at consumer groups, and change where they go on.", no_args_is_help=True)
 
@@ -172,9 +173,15 @@ def delete_offsets(cluster: Connection, group: Group, topic: Topics, as_json: As
     outcomes = forget_offsets(cluster, group, [parse_scope(text) for text in topic])
     failed = {place: code for place, code in outcomes.items() if code is not ErrorCode.NONE}
     if as_json:
-        print_json([{**place._asdict(), "outcome": _outcome_text(code)} for place, code in outcomes.items()])
+        print_json(
+            [
+                {"topic": topic, "partition": partition, "outcome": _outcome_text(code)}
+                for (topic, partition), code in outcomes.items()
+            ]
+        )
     else:
-        for place, code in outcomes.items():
+        for (topic_name, partition), code in outcomes.items():
+            place = topic_name if partition is None else TopicPartition(topic_name, partition)
             print(f"{place}: {_outcome_text(code)}")
     if failed:
         raise CommandError(f"{len(failed)} of {len(outcomes)} offsets not deleted")

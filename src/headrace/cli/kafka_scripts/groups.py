@@ -8,14 +8,21 @@ import io
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from headrace.cli.connection import Connection
 from headrace.cli.group_changes import commit_offsets, delete_groups, forget_offsets, plan_reset
-from headrace.cli.group_facts import TYPES, describe_groups, find_groups, list_groups
+from headrace.cli.group_facts import (
+    TYPES,
+    GroupRefusal,
+    InhabitedGroup,
+    describe_groups,
+    find_groups,
+    list_groups,
+)
 from headrace.cli.group_reset import (
     ShiftBy,
     Target,
@@ -33,6 +40,8 @@ from headrace.cli.kafka_scripts.script import Script, cluster_of, left_aligned
 from headrace.cli.output import CommandError, note
 from headrace.errors import ErrorCode
 from headrace.ids import TopicName, TopicPartition
+
+_Changed = TypeVar("_Changed")
 
 _DEFAULT_TIMEOUT_MS: Final = 5_000
 _MISSING: Final = "-"
@@ -242,30 +251,65 @@ def reset_offsets(cluster: Connection, words: Words) -> None:
     if is_dry and "dry-run" not in words:
         note("WARN: No action will be performed as the --execute option is missing.")
     names = _groups(cluster, words)
-    plans = {name: _plan(cluster, words, name, scenario, is_only=len(names) == 1) for name in names}
+    plan = _planner(cluster, words, scenario, names)
+    refusals: list[str] = []
+    plans = dict(_of_each(names, plan, refusals))
     if not is_dry:
-        for name, plan in plans.items():
-            commit_offsets(cluster, name, plan)
-    rows = [(name, *place, offset) for name, plan in plans.items() for place, offset in plan.items()]
+        committed = _of_each(plans, lambda name: commit_offsets(cluster, name, plans[name]), refusals)
+        plans = {name: plans[name] for name, _ in committed}
+    rows = [(name, *place, offset) for name, new in plans.items() for place, offset in new.items()]
     if "export" in words:
         print(csv_text([row[1:] if len(names) == 1 else row for row in rows]), end="")
     else:
         header = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
         print("\n".join(["", *left_aligned([header, *rows], [30, 30, 10])]))
+    if refusals:
+        raise CommandError("\n".join(refusals))
 
 
-def _plan(cluster: Connection, words: Words, group: str, scenario: str, *, is_only: bool) -> dict[TopicPartition, int]:
-    if scenario != "from-file":
-        scopes = [parse_scope(text) for text in words.all("topic")]
-        plan = plan_reset(cluster, group, scopes, _target(words, scenario))
-        for topic, partition in plan.without_time:
+def _of_each(
+    names: Iterable[str], change: Callable[[str], _Changed], refusals: list[str]
+) -> Iterator[tuple[str, _Changed]]:
+    """What came of it, group by group: one that refuses takes no other with it."""
+    for name in names:
+        try:
+            yield name, change(name)
+        except InhabitedGroup as refusal:
+            refusals.append(
+                f"Error: Assignments can only be reset if the group '{name}' is inactive, "
+                f"but the current state is {refusal.state}."
+            )
+        except GroupRefusal as refusal:
+            refusals.append(f"Error: {refusal}")
+
+
+def _planner(
+    cluster: Connection, words: Words, scenario: str, names: Sequence[str]
+) -> Callable[[str], dict[TopicPartition, int]]:
+    """Where a group would go on, asked group by group; what is wrong with the words themselves is said before."""
+    if scenario == "from-file":
+        text = Path(words.required("from-file")).read_text()
+        said = parse_csv(text, group=names[0] if len(names) == 1 else None)
+        return lambda group: _plan_from(cluster, group, said)
+    scopes = [parse_scope(text) for text in words.all("topic")]
+    target = _target(words, scenario)
+
+    def plan(group: str) -> dict[TopicPartition, int]:
+        planned = plan_reset(cluster, group, scopes, target)
+        for topic, partition in planned.without_time:
             note(f"Warn: Partition {partition} from topic {topic} is empty. Falling back to latest known offset.")
-        return plan.new
-    wanted = parse_csv(Path(words.required("from-file")).read_text(), group=group if is_only else None).get(group)
-    if wanted is None:
-        raise CommandError(f"No reset plan for group {group} found")
+        return planned.new
+
+    return plan
+
+
+def _plan_from(
+    cluster: Connection, group: str, said: Mapping[str, Mapping[TopicPartition, int]]
+) -> dict[TopicPartition, int]:
+    if group not in said:
+        raise GroupRefusal(f"No reset plan for group {group} found")
     new: dict[TopicPartition, int] = {}
-    for (topic, partition), offset in wanted.items():
+    for (topic, partition), offset in said[group].items():
         new |= plan_reset(cluster, group, [TopicScope(topic, (partition,))], ToOffset(offset)).new
     return new
 
@@ -299,7 +343,8 @@ def delete_offsets(cluster: Connection, words: Words) -> None:
     if not failed:
         print(f"Request succeeded for deleting offsets from group {group}.")
     rows = [
-        (*place, "Successful" if code is ErrorCode.NONE else f"Error: {code.name}") for place, code in outcomes.items()
+        (topic, _shown(partition), "Successful" if code is ErrorCode.NONE else f"Error: {code.name}")
+        for (topic, partition), code in sorted(outcomes.items(), key=lambda one: (one[0][0], one[0][1] or 0))
     ]
     print("\n".join(["", *left_aligned([("TOPIC", "PARTITION", "STATUS"), *rows], [15, 10])]))
     if failed:
