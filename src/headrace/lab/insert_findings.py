@@ -185,6 +185,19 @@ INSERT_FINDINGS: Final[tuple[Finding, ...]] = (
         ),
         question=all_of(*(steady(False, **_64K, acks=acks) for acks in ("1", "all"))),
     ),
+    *(
+        Finding(
+            preset="s0-fig7",
+            text=f"With acks={acks}, larger batches are slower.",
+            source=_insert(
+                "VI",
+                "the observed average input rates for acks set to 1 and all are lower for the configuration with an "
+                "increased batch size",
+            ),
+            question=higher("rate_per_s", this={**_16K, "acks": acks}, than={**_64K, "acks": acks}),
+        )
+        for acks in ("1", "all")
+    ),
     Finding(
         preset="s0-fig7",
         text="The disk is what limits it.",

@@ -103,6 +103,7 @@ class BarChart:
     unit: str
     bars: tuple[Bar, ...]
     levels: tuple[Level, ...] = ()
+    remarks: tuple[str, ...] = ()  # Sentences below it.
 
     def scale(self) -> Scale:
         ends = [end for bar in self.bars for end in (bar.value, bar.high) if end is not None]

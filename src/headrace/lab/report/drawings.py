@@ -96,6 +96,7 @@ def published_charts(preset: str, subjects: Sequence[Subject]) -> Iterator[Chart
             unit=unit_text(subjects[0], metric) if subjects else "",
             bars=tuple(bars),
             levels=tuple(Level(value=each.value, text=each.text) for each in here if each.is_level),
+            remarks=tuple(f"Our remark: {text}." for text in dict.fromkeys(each.remark for each in here) if text),
         )
 
 

@@ -8,7 +8,7 @@ from headrace.lab.findings import judge, preset_of
 from headrace.lab.metrics import in_order, metric_text
 from headrace.lab.published import published_for
 from headrace.lab.report.facts import host_facts
-from headrace.lab.report.page import by_reason, title_of
+from headrace.lab.report.page import by_reason, source_text, title_of
 from headrace.lab.report.scales import figures, margin_text
 from headrace.lab.report.subjects import Subject, unit_text
 from headrace.lab.results import NOT_MEASURABLE, Results
@@ -68,7 +68,7 @@ def _findings(runs: Sequence[Results]) -> Iterator[str]:
     yield from _table(("here", "finding", "why", judged[0].finding.source.paper), rows)
     if stated := published_for(preset):
         yield from ("", "Published values, beside ours in the figures:", "")
-        yield from (f"- {_text(each.text)}: “{_text(each.source.quote)}” ({each.source.section})" for each in stated)
+        yield from (f"- {_text(source_text(each))}" for each in stated)
 
 
 def _metrics(subjects: Sequence[Subject]) -> Iterator[str]:

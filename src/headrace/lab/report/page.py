@@ -14,7 +14,7 @@ from headrace.lab.comparison import Row, compare
 from headrace.lab.errors import LabError
 from headrace.lab.findings import Judgement, Verdict, judge, preset_of
 from headrace.lab.metrics import in_order, metric_text
-from headrace.lab.published import MACHINES, published_for
+from headrace.lab.published import MACHINES, Published, published_for
 from headrace.lab.report import markup
 from headrace.lab.report.drawings import published_charts
 from headrace.lab.report.facts import host_facts
@@ -303,11 +303,15 @@ def _findings(runs: Sequence[Results], subjects: Sequence[Subject]) -> str:
     if not published_for(preset):
         return found + '<p class="lead">The paper states no values of this experiment in its text and tables.</p>'
     drawn = markup.charts_grid(map(figure, published_charts(preset, subjects)))
-    sources = dict.fromkeys(
-        f"{each.text}: “{each.source.quote}” ({each.source.section})" for each in published_for(preset)
-    )
+    sources = dict.fromkeys(map(source_text, published_for(preset)))
     listed = "".join(f"<li>{escape(source)}</li>" for source in sources)
     return found + markup.section("Published beside measured", drawn, f'<ul class="sources">{listed}</ul>')
+
+
+def source_text(each: Published) -> str:
+    """The paper's words, and what is ours told apart from them."""
+    ours = "" if each.remark is None else f". Our remark: {each.remark}."
+    return f"{each.text}: “{each.source.quote}” ({each.source.section}){ours}"
 
 
 def _finding(judgement: Judgement) -> str:

@@ -1,5 +1,6 @@
 """The page's charts as figures in files, drawn by matplotlib from the same values."""
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ _DASHES: Final[tuple[Any, ...]] = (
 _MUTED: Final = "#5b6570"
 _LEVEL: Final = "#7a4b00"
 _DPI: Final = 144
+_REMARK_CHARACTERS: Final = 110  # A line of them is as wide as the figure.
 
 
 def write_png(chart: Chart, path: Path) -> None:
@@ -107,5 +109,8 @@ def _draw_bars(axes: "Axes", chart: BarChart) -> None:
     axes.set_ylim(len(chart.bars) - 0.5, -0.7 - 0.45 * len(chart.levels))
     axes.set_xticks([tick.share for tick in scale.ticks], [tick.text for tick in scale.ticks])
     axes.set_yticks([])
+    if chart.remarks:
+        lines = (textwrap.fill(remark, _REMARK_CHARACTERS) for remark in chart.remarks)
+        axes.set_xlabel("\n".join(lines), fontsize=8, color=_MUTED, loc="left")
     axes.grid(axis="x", color="#e3e7ec", linewidth=0.8)
     axes.set_axisbelow(True)

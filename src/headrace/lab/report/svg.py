@@ -249,7 +249,12 @@ def _bar_text(bar: Bar) -> str:
 
 def _notes(chart: BarChart) -> str:
     notes = dict.fromkeys(bar.note for bar in chart.bars if bar.note)
-    return "".join(f'<p class="note">† {escape(note)}</p>' for note in notes)
+    return "".join(
+        (
+            *(f'<p class="note">† {escape(note)}</p>' for note in notes),
+            *(f'<p class="remark">{escape(remark)}</p>' for remark in chart.remarks),
+        )
+    )
 
 
 def _level_down(level: Level, scale: Scale, row: int, levels_px: int) -> Iterator[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.lab.published import PUBLISHED
 from headrace.lab.report.charts import TOGETHER_MAX, Axis, BarChart, Chart, LineChart, chunks
 from headrace.lab.report.courses import time_charts
 from headrace.lab.report.drawings import BARS_MAX, bar_charts, curve_charts, published_charts
@@ -87,6 +88,20 @@ def test_what_is_published_is_beside_its_own_cell(tmp_path: Path) -> None:
     assert [level.value for level in rates.levels] == [340e3, 420e3]
     assert [level.value for level in charts["published-mb_per_s"].levels] == [80]  # type: ignore[union-attr]
     assert "published-load" not in charts  # It was not measured here, and levels alone are no chart.
+
+
+def test_what_we_remark_on_a_published_value_is_below_it_and_no_word_of_the_papers(tmp_path: Path) -> None:
+    results = read(tmp_path / "a", repeat({"mb_per_s": 10.0, "consumed_mb_per_s": 30.0}))
+    for chart in published_charts("s2-cku", subjects(results)):
+        assert isinstance(chart, BarChart)
+        [remark] = chart.remarks
+        assert remark.startswith("Our remark: AWS wrote all that it was sent")
+        assert "117.2 MB/s" in remark
+    assert round(4 * 60_000 * 512 / 2**20, 1) == 117.2
+    assert not [each for each in PUBLISHED if each.remark and each.remark in each.source.quote]
+    [other] = [each for each in published_charts("s2-tips", subjects(results)) if each.key == "published-mb_per_s"]
+    assert isinstance(other, BarChart)
+    assert ([level.value for level in other.levels], other.remarks) == ([50, 5], ())
 
 
 def test_several_are_drawn_together_and_not_too_many(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import ClassVar
 
+from headrace.lab.report.markdown import markdown
 from headrace.lab.report.page import by_reason, page
+from headrace.lab.report.subjects import subjects_of
 from headrace.lab.results import Bottleneck, EndLine, Line, Results, read_results
 from tests.result_values import latencies, of_rates, repeat, scenario, seconds, write
 
@@ -114,6 +116,16 @@ def test_a_run_of_a_preset_has_its_findings_judged(tmp_path: Path) -> None:
     assert "greater than the latter one" in shown.text
     assert "Each EC2 m3xlarge machine has 4 vCPU" in shown.text
     assert not Outline(page([whole(tmp_path / "b")])).having("data-verdict")
+
+
+def test_a_remark_of_ours_is_told_from_the_papers_words(tmp_path: Path) -> None:
+    line = repeat({"mb_per_s": 10.0, "consumed_mb_per_s": 30.0})
+    results = read_results(write(tmp_path / "a", [scenario("s2-cku"), line, EndLine()]))
+    text = Outline(page([results])).text
+    assert "AWS: “AWS 117 351 GCP 106 318 Azure 106 318” (table in Results). Our remark: AWS wrote all" in text
+    assert text.count("Our remark: AWS wrote all") == 3  # Below each of the two charts, and once among the sources.
+    told = markdown([results], subjects_of([results]), [])
+    assert "(table in Results). Our remark: AWS wrote all" in told
 
 
 def test_what_is_known_of_clocks_is_among_the_facts(tmp_path: Path) -> None:
