@@ -23,6 +23,24 @@ def test_a_topic_as_the_marker_says(headrace_broker: Broker, headrace_topic: str
     assert headrace_broker.topics()[headrace_topic] == 3
 
 
+@pytest.mark.headrace_topic(3, cleanup_policy="compact")
+def test_a_marker_may_say_partitions_by_place(headrace_broker: Broker, headrace_topic: str) -> None:
+    assert headrace_broker.topics()[headrace_topic] == 3
+
+
+@pytest.mark.parametrize("arguments", ["3, 1000", "'three'", "3, partitions=2", "{'partitions': 3}"])
+def test_what_a_marker_cannot_mean_is_said(tmp_path: Path, arguments: str) -> None:
+    suite = f"""
+        import pytest
+
+        @pytest.mark.headrace_topic({arguments})
+        def test_one(headrace_topic): ...
+    """
+    ran = run_suite(tmp_path, suite)
+    assert ran.returncode == 1, ran.stdout
+    assert "headrace_topic(partitions=1, **config) is not to be given" in ran.stdout
+
+
 def test_a_broker_of_ones_own(headrace_pool: BrokerPool) -> None:
     with headrace_pool.broker() as broker:
         assert broker.topics() == {}

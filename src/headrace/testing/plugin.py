@@ -13,7 +13,7 @@ Nothing is imported or started before a test asks for it.
 import re
 from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -60,8 +60,17 @@ def headrace_topic(headrace_broker: "Broker", request: pytest.FixtureRequest) ->
     test = re.sub(r"[^a-zA-Z0-9.-]+", "-", request.node.name).strip("-")[:_NAME_CHARS_MAX]
     name = f"{test}-{next(_numbers)}"
     marker = request.node.get_closest_marker("headrace_topic")
-    headrace_broker.create_topic(name, **(marker.kwargs if marker is not None else {}))
+    headrace_broker.create_topic(name, **(_said_by(marker) if marker is not None else {}))
     return name
+
+
+def _said_by(marker: pytest.Mark) -> dict[str, Any]:
+    if not marker.args:
+        return dict(marker.kwargs)
+    partitions, *others = marker.args
+    if others or not isinstance(partitions, int) or "partitions" in marker.kwargs:
+        raise pytest.UsageError(f"{_MARKER.partition(':')[0]} is not to be given {marker.args!r}, {marker.kwargs!r}")
+    return {"partitions": partitions, **marker.kwargs}
 
 
 @pytest.fixture(scope="session")
