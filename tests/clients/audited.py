@@ -22,7 +22,7 @@ WINDOWS: Final = 3
 BEGAN_MS: Final = time.time_ns() // 1_000_000 // WINDOW_MS * WINDOW_MS - 20 * WINDOW_MS
 
 
-def send(broker: Broker, topic: str, *, each: int, producer_id: str = "web-1") -> None:
+def send(broker: Broker, topic: str, *, each: int, producer_id: str = "web-1", partition: int = -1) -> None:
     """So many messages to each of the windows, by a sender that says its last word."""
     # Not sticking to a partition: neighbours go to different ones, where there are several.
     config = {"bootstrap.servers": broker.bootstrap, "linger.ms": 5, "sticky.partitioning.linger.ms": 0}
@@ -30,7 +30,7 @@ def send(broker: Broker, topic: str, *, each: int, producer_id: str = "web-1") -
         for window in range(WINDOWS):
             for number in range(each):
                 time_ms = BEGAN_MS + window * WINDOW_MS + number % WINDOW_MS
-                producer.produce(topic, b"%d" % number, timestamp=time_ms, headers={"trace": b"x"})
+                producer.produce(topic, b"%d" % number, partition=partition, timestamp=time_ms, headers={"trace": b"x"})
                 producer.poll(0)
 
 
@@ -44,13 +44,18 @@ def tamper(rows: pa.Table, *, lost: int = 0, doubled: int = 0) -> pa.Table:
     return pa.concat_tables([kept, rows.slice(start + lost, doubled)])
 
 
-def copy_tampered(source: Broker, target: Broker, topic: str, *, lost: int = 0, doubled: int = 0) -> None:
-    """The topic on another broker, tampered with, and the audit topic as it is: a log that lost or doubled some."""
+def copy_tampered(
+    source: Broker, target: Broker, topic: str, *, lost: int = 0, doubled: int = 0, partitions: int = 1, **config: int
+) -> None:
+    """The topic on another broker, tampered with, and the audit topic as it is: a log that lost or doubled some.
+
+    All of it is in partition 0.
+    """
     rows = columnar.read(source.bootstrap, topic).read_all()
     told = columnar.read(source.bootstrap, AUDIT_TOPIC).read_all()
-    target.create_topic(topic)
+    target.create_topic(topic, partitions, **config)
     target.create_topic(AUDIT_TOPIC)
-    columnar.write(target.bootstrap, topic, tamper(rows, lost=lost, doubled=doubled))
+    columnar.write(target.bootstrap, topic, tamper(rows, lost=lost, doubled=doubled), partition=0)
     columnar.write(target.bootstrap, AUDIT_TOPIC, told)
 
 
@@ -78,7 +83,7 @@ def audit(broker: Broker, topic: str, *options: str | Path) -> dict[str, Any]:
 
 def troubles(report: Mapping[str, Any]) -> dict[tuple[str, int], dict[str, int]]:
     """By tier and window, whatever is not as it should be."""
-    words = ("missing", "duplicated", "uncertain_max", "late", "expired")
+    words = ("missing", "duplicated", "uncertain_max", "unjudged", "late", "expired")
     return {
         (row["tier"], (row["window_start_ms"] - BEGAN_MS) // WINDOW_MS): {
             word: row[word] for word in words if row[word]

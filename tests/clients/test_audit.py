@@ -10,6 +10,7 @@ from headrace.audit import AuditedConsumer
 from headrace.testing import Broker, BrokerPool
 from tests.clients.audited import WINDOWS, audit, copy_tampered, send, troubles, write_lake
 from tests.clients.command_line import Headrace
+from tests.pipeline.topics import cut
 
 EACH = 2_500  # Messages in a window.
 TOPIC = "clicks"
@@ -74,11 +75,11 @@ def test_what_a_consumer_lost_or_doubled_is_found(
     assert len(report["rows"]) == 2 * WINDOWS
 
 
-def consume(consumer: AuditedConsumer, first: int, end: int) -> None:
+def consume(consumer: AuditedConsumer, first: int, end: int, *, partition: int = 0) -> None:
     """Exactly these offsets."""
     if first == end:
         return
-    consumer.assign([TopicPartition(TOPIC, 0, first)])
+    consumer.assign([TopicPartition(TOPIC, partition, first)])
     left = end - first
     while left:
         messages = consumer.consume(min(left, 500), timeout=10)
@@ -108,6 +109,60 @@ def test_a_consumer_that_began_later_is_not_blamed_for_what_was_before(
         report = audit(own, TOPIC)
     assert troubles(report) == {("billing", 0): {"expired": EACH}, ("billing", 1): {"expired": 100}}
     assert report["well"]
+
+
+def empty(broker: Broker, partition: int, *, count: int = 5) -> None:
+    """A partition that had messages of nobody in particular, and has none any more."""
+    for _ in range(count):
+        broker.produce(TOPIC, b"gone", partition=partition)
+    cut(broker.bootstrap, TOPIC, count, partition=partition)
+
+
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_a_loss_is_missing_beside_a_partition_that_was_emptied(
+    broker: Broker, headrace_pool: BrokerPool, is_quiet: bool
+) -> None:
+    """Retention by time deletes nothing that is younger: not where there is a message again, either."""
+    with headrace_pool.broker() as own:
+        copy_tampered(broker, own, TOPIC, lost=7, partitions=2)
+        empty(own, 1)
+        if is_quiet:
+            own.produce(TOPIC, b"young", partition=1)
+        report = audit(own, TOPIC)
+    assert troubles(report) == {("node", MIDDLE): {"missing": 7}}
+    assert not report["well"]
+
+
+@pytest.mark.parametrize("config", [{"retention_ms": -1}, {"retention_bytes": 10**9}])
+def test_what_retention_by_time_does_not_explain_is_not_judged_and_not_well(
+    broker: Broker, headrace_pool: BrokerPool, config: dict[str, int]
+) -> None:
+    with headrace_pool.broker() as own:
+        copy_tampered(broker, own, TOPIC, lost=7, partitions=2, **config)
+        empty(own, 1)
+        report = audit(own, TOPIC)
+        assert troubles(report) == {("node", MIDDLE): {"unjudged": 7}}
+        assert (report["well"], report["not_judged"]) == (False, {"node": 1})
+        told = Headrace(own.bootstrap)("audit", TOPIC, status=1)
+        assert "unjudged 7" in told.stdout
+        assert "~" in told.stdout
+        assert told.stderr.startswith("not all could be judged (1 window of node): ")
+
+
+def test_a_loss_of_a_consumer_that_began_later_is_missing_also_where_a_partition_rests(
+    broker: Broker, headrace_pool: BrokerPool
+) -> None:
+    with headrace_pool.broker() as own:
+        copy_tampered(broker, own, TOPIC, partitions=2)
+        with AuditedConsumer({"bootstrap.servers": own.bootstrap, "group.id": "billing"}) as consumer:
+            own.produce(TOPIC, b"skipped", partition=1)
+            own.produce(TOPIC, b"seen", partition=1)
+            consume(consumer, 1, 2, partition=1)
+            consume(consumer, 100, EACH + 3)
+            consume(consumer, EACH + 5, WINDOWS * EACH)
+        cut(own.bootstrap, TOPIC, 2, partition=1)
+        report = audit(own, TOPIC)
+    assert troubles(report) == {("billing", 0): {"expired": 100}, ("billing", 1): {"missing": 2}}
 
 
 def test_a_lake_that_is_not_there_yet_is_late(broker: Broker, tmp_path: Path, headrace_pool: BrokerPool) -> None:

@@ -168,7 +168,7 @@ def test_a_window_of_now_is_not_judged_yet(broker: Broker, topic_name: str) -> N
 
 def test_what_retention_deleted_is_expired_and_not_missing(headrace_pool: BrokerPool, topic_name: str) -> None:
     with headrace_pool.broker() as broker:
-        broker.create_topic(topic_name, retention_ms=3_600_000)
+        broker.create_topic(topic_name, retention_ms=600_000)
         send(broker, topic_name, each=10)
         broker.clock.advance_wall(days=1)
         report = audit(broker, topic_name)

@@ -15,7 +15,7 @@ from headrace.wire.settings import client_settings
 from tests.clients.audited import audit, send, troubles, write_lake
 from tests.clients.command_line import Headrace
 from tests.pipeline.loading import load
-from tests.pipeline.topics import delete
+from tests.pipeline.topics import cut, delete
 
 
 @pytest.mark.parametrize(("lost", "doubled"), [(0, 0), (3, 2)])
@@ -56,6 +56,21 @@ def test_spark_counts_one_life_of_a_topic_and_what_is_gone_of_it(
     assert (there.rows, there.gone) == (here.rows, here.gone)
     assert here.gone == 2
     assert sum(end for _, end in here.extents.values()) == 30
+
+
+def test_spark_knows_as_well_since_when_a_lake_had_messages(
+    spark: SparkSession, headrace_pool: BrokerPool, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    with headrace_pool.broker() as broker:
+        broker.create_topic("clicks", 2)
+        send(broker, "clicks", each=20)
+        cut(broker.bootstrap, "clicks", 3)
+        load(broker, lake)
+        first_ms = broker.log("clicks").records[0].timestamp_ms
+    here = count_lake(str(lake), "clicks")
+    assert here.began_ms == {0: first_ms}
+    assert count_lake(str(lake), "clicks", count_rows=count_with(spark)).began_ms == here.began_ms
 
 
 def summary(counted: Counted) -> object:

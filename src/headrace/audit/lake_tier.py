@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from headrace.audit.columns import HEADERS, count_headers
-from headrace.audit.ledger import COUNTED, LIFE, REQUIRED, Life, LoadedTopic, read_entries
+from headrace.audit.ledger import COUNTED, LIFE, REQUIRED, TIMED, Life, LoadedTopic, read_entries
 from headrace.audit.runs import minus
 from headrace.audit.seen import Counts
 from headrace.audit.tally import Counted
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _DEAD_LETTERS: Final = "_dead_letters"
 _LEDGER: Final = "_ledger"
 _COLUMNS: Final = ("topic", "partition", "offset", "headers")
+_TIME: Final = "timestamp"
 
 # Given a path, a topic and what loads have told of it: what its stamps say, with extents and rows noted beside.
 CountRows = Callable[[str, str, LoadedTopic, Counted], Counts]
@@ -71,7 +72,7 @@ def count_lake(
 
 def columns_to_count(names: Sequence[str]) -> list[str]:
     """Of a table that has these columns, what `count_batch` wants."""
-    return ["partition", "offset", "headers", *(name for name in LIFE if name in names)]
+    return ["partition", "offset", "headers", *(name for name in (*LIFE, _TIME) if name in names)]
 
 
 def count_batch(batch: pa.RecordBatch, loaded: LoadedTopic, counts: Counts, counted: Counted) -> None:
@@ -88,12 +89,27 @@ def count_batch(batch: pa.RecordBatch, loaded: LoadedTopic, counts: Counts, coun
     for row in places.group_by("partition").aggregate([("offset", "max")]).to_pylist():
         # From the first on: were the first rows not there, they would be missing.
         counted.extend(row["partition"], 0, row["offset_max"] + 1)
+    _note_first_rows(places, loaded, counted)
     partitions = places["partition"].to_numpy()
     ends = np.zeros(1 + max(int(partitions.max()), *loaded.ends, 0), np.int64)
     ends[list(loaded.ends)] = list(loaded.ends.values())
     for partition, count in enumerate(np.bincount(partitions[places["offset"].to_numpy() < ends[partitions]])):
         if count:
             counted.rows[partition] = counted.rows.get(partition, 0) + int(count)
+
+
+def _note_first_rows(places: pa.Table, loaded: LoadedTopic, counted: Counted) -> None:
+    """The first row of each partition of which loads did not have the first offsets."""
+    begun_late = [partition for partition, first in loaded.begins.items() if first]
+    if not begun_late or _TIME not in places.column_names or not pa.types.is_timestamp(places[_TIME].type):
+        return
+    rows = places.filter(pc.is_in(places["partition"], pa.array(begun_late, places["partition"].type)))
+    rows = rows.filter(pc.is_valid(rows[_TIME]))
+    times_ms = rows[_TIME].cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
+    rows = rows.select(["partition", "offset"]).append_column("time_ms", times_ms).sort_by("offset")
+    firsts = rows.group_by("partition", use_threads=False).aggregate([("offset", "first"), ("time_ms", "first")])
+    for row in firsts.to_pylist():
+        counted.note_row(row["partition"], row["offset_first"], row["time_ms_first"])
 
 
 def _open_delta(path: str, options: Mapping[str, str] | None) -> "DeltaTable | None":
@@ -142,13 +158,22 @@ def _read_ledger(path: str, topic: str, life: Life | None, options: Mapping[str,
     if (table := _open_delta(path, options)) is None:
         return LoadedTopic(life)
     rows = table.to_pyarrow_dataset()
-    columns = [*REQUIRED, *(name for name in (*LIFE, *COUNTED) if name in rows.schema.names)]
+    columns = [*REQUIRED, *(name for name in (*LIFE, *COUNTED, *TIMED) if name in rows.schema.names)]
     return read_entries(rows.to_table(columns=columns, filter=pc.field("topic") == topic).to_pylist(), life)
 
 
 def _add_ledger(loaded: LoadedTopic, counted: Counted) -> None:
-    """How far loads have come, whatever became of the rows; and where the first of them began."""
+    """How far loads have come, whatever became of the rows; and where and when the first of them began.
+
+    What a load did not have any more is older than the first row, and than the load itself, whatever became of rows.
+    """
     for partition, end in loaded.ends.items():
         counted.extend(partition, 0, end)
         counted.extents[partition] = loaded.begins[partition], counted.extents[partition][1]
+        _, row_ms = counted.first_rows.get(partition, (0, None))
+        if not loaded.begins[partition]:
+            continue
+        known_ms = [each for each in (row_ms, loaded.begun_ms.get(partition)) if each is not None]
+        if known_ms:
+            counted.began_ms[partition] = min(known_ms)
     counted.gone = loaded.gone(counted.rows)

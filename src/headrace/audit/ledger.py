@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 REQUIRED: Final = ("partition", "first", "end", "missing")
 LIFE: Final = ("cluster_id", "topic_id")
 COUNTED: Final = ("version", "kind", "rows")
+TIMED: Final = ("committed_at",)
 _REPLAY: Final = "replay"
 
 
@@ -29,6 +30,7 @@ class LoadedTopic:
     life: Life | None = None
     begins: Mapping[int, int] = field(default_factory=dict)  # Where the first load of a partition began.
     ends: Mapping[int, int] = field(default_factory=dict)
+    begun_ms: Mapping[int, int] = field(default_factory=dict)  # When that was; no word where it is not told.
     rows: Mapping[int, int] = field(default_factory=dict)  # That should be there; no word on what cannot be told.
 
     def gone(self, found: Mapping[int, int]) -> int:
@@ -40,13 +42,17 @@ def read_entries(entries: Sequence[Mapping[str, Any]], life: Life | None) -> Loa
     """The ledger's rows of one topic. `missing` offsets from its first on were deleted before they could be read."""
     entries = [entry for entry in entries if life is None or _is_of(entry, life)]
     begins: dict[int, int] = {}
+    begun_ms: dict[int, int] = {}
     ends: dict[int, int] = {}
     for entry in sorted(entries, key=lambda entry: (entry["first"], -entry["missing"])):
         partition = entry["partition"]
-        begins.setdefault(partition, entry["first"] + entry["missing"])
+        if partition not in begins:
+            begins[partition] = entry["first"] + entry["missing"]
+            if (committed_at := entry.get("committed_at")) is not None:
+                begun_ms[partition] = int(1000 * committed_at.timestamp())
         ends[partition] = max(ends.get(partition, 0), entry["end"])
     is_counted = all(entry.get(name) is not None for entry in entries for name in COUNTED)
-    return LoadedTopic(life, begins, ends, _rows(entries) if is_counted else {})
+    return LoadedTopic(life, begins, ends, begun_ms, _rows(entries) if is_counted else {})
 
 
 def _is_of(entry: Mapping[str, Any], life: Life) -> bool:

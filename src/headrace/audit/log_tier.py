@@ -1,8 +1,8 @@
 """The node's tier: what the log of a topic holds, counted by reading it, whoever's Kafka it is.
 
-One reading serves all tiers. What a tier behind has not come to yet is counted beside, from where that tier is; and
-how old the oldest message is that each tier can have seen is read off the log where it begins, or where the tier
-began.
+One reading serves all tiers. What a tier behind has not come to yet is counted beside, from where that tier is, and so
+is what lies before where it began. What the log itself does not have any more it cannot tell of: there `retention` says
+since when a tier is judged, or the tier does, where it knows since when it had messages.
 """
 
 import time
@@ -15,6 +15,7 @@ import pyarrow as pa
 from headrace.audit.columns import count_headers
 from headrace.audit.ledger import Life
 from headrace.audit.reconcile import NODE, Tier
+from headrace.audit.retention import UNKNOWN, Kept, kept, latest, read_retention
 from headrace.audit.seen import Counts
 from headrace.audit.tally import Counted
 from headrace.columnar.reading import Scan
@@ -28,37 +29,28 @@ if TYPE_CHECKING:
 def count_log(settings: "ClientSettings", topic: str, behind: Mapping[str, Counted]) -> list[Tier]:
     """The log as a tier, and behind it the tiers that were counted before, by name."""
     counts = Counts()
-    views = {name: _View({place: first for place, (first, _) in each.extents.items()}) for name, each in behind.items()}
+    views = {name: _View(each) for name, each in behind.items()}
+    oldest_ms: dict[int, int] = {}  # By partition, of the first message that is there.
     scan = Scan(settings, topic, columns=["partition", "offset", "timestamp", "headers"], missing="skip")
-    views[NODE] = _View({place.partition: first for place, first, _ in scan.ranges})
     for batch in scan:
         count_headers(counts, batch.column("headers"))
-        for name, view in views.items():
-            view.note_oldest(batch)
-            if name in behind:
-                view.count_ahead(batch, behind[name])
+        oldest_ms.setdefault(batch.column("partition")[0].as_py(), _first_time_ms(batch))
+        for view in views.values():
+            view.count(batch)
+    cut = [place.partition for place, first, _ in scan.ranges if first > 0]
+    retention = read_retention(settings, topic) if cut else UNKNOWN
+    now_ms = time.time_ns() // 1_000_000
+    gone = {number: kept(retention, oldest_ms=oldest_ms.get(number), now_ms=now_ms) for number in cut}
+    since = latest(gone.values())
     node = Tier(
         name=NODE,
         seen=counts.spans,
-        keeps_since_ms=views[NODE].keeps_since_ms,
+        keeps_since_ms=since.keeps_since_ms,
+        judged_since_ms=since.judged_since_ms,
         unstamped=counts.unstamped,
         malformed=counts.malformed,
     )
-    return [
-        node,
-        *(
-            Tier(
-                name=name,
-                seen=each.spans,
-                ahead=views[name].ahead.spans,
-                keeps_since_ms=views[name].keeps_since_ms,
-                unstamped=each.unstamped,
-                malformed=each.malformed,
-                gone=each.gone,
-            )
-            for name, each in behind.items()
-        ),
-    ]
+    return [node, *(view.tier(name, gone) for name, view in views.items())]
 
 
 def find_life(settings: "ClientSettings", topic: str) -> Life:
@@ -71,34 +63,48 @@ def find_life(settings: "ClientSettings", topic: str) -> Life:
 
 
 class _View:
-    """How one tier stands to the log, learnt in passing. A batch is of one partition, and its offsets ascend."""
+    """How one tier behind the log stands to it, learnt in passing. A batch is of one partition; its offsets ascend."""
 
-    def __init__(self, firsts: Mapping[int, int]) -> None:
-        self.ahead = Counts()
-        self._oldest_ms: list[int] = []
-        # Whoever begins with the first offset has missed nothing; of the others, which message they begin with.
-        self._beginnings = {partition: first for partition, first in firsts.items() if first > 0}
+    def __init__(self, counted: Counted) -> None:
+        self._counted = counted
+        self._passed = Counts()
+        self._ahead = Counts()
 
-    @property
-    def keeps_since_ms(self) -> int | None:
-        """Older messages may not have been there to be seen. None where everything was."""
-        if self._beginnings:  # And nothing was ever seen behind them.
-            return time.time_ns() // 1_000_000
-        return max(self._oldest_ms, default=None)
-
-    def note_oldest(self, batch: pa.RecordBatch) -> None:
-        partition = batch.column("partition")[0].as_py()
-        if (first := self._beginnings.get(partition)) is None:
-            return
-        row = _row_of(batch, first)
-        if row < batch.num_rows:
-            del self._beginnings[partition]
-            self._oldest_ms.append(batch.column("timestamp").cast(pa.int64())[row].as_py() or 0)
-
-    def count_ahead(self, batch: pa.RecordBatch, counted: Counted) -> None:
-        _, reached = counted.extents.get(batch.column("partition")[0].as_py(), (0, 0))
+    def count(self, batch: pa.RecordBatch) -> None:
+        first, reached = self._counted.extents.get(batch.column("partition")[0].as_py(), (0, 0))
+        headers = batch.column("headers")
+        if row := _row_of(batch, first):
+            count_headers(self._passed, headers.slice(0, row))
         if (row := _row_of(batch, reached)) < batch.num_rows:
-            count_headers(self.ahead, batch.column("headers").slice(row))
+            count_headers(self._ahead, headers.slice(row))
+
+    def tier(self, name: str, gone: Mapping[int, Kept]) -> Tier:
+        """`gone` has the partitions whose first messages are not in the log any more."""
+        counted = self._counted
+        since = latest(self._since(number, of_log) for number, of_log in gone.items())
+        return Tier(
+            name=name,
+            seen=counted.spans,
+            ahead=self._ahead.spans,
+            passed=self._passed.spans,
+            keeps_since_ms=since.keeps_since_ms,
+            judged_since_ms=since.judged_since_ms,
+            unstamped=counted.unstamped,
+            malformed=counted.malformed,
+            gone=counted.gone,
+        )
+
+    def _since(self, partition: int, of_log: Kept) -> Kept:
+        """A tier that began with the first offset has missed nothing. Others may know since when they had messages."""
+        first, _ = self._counted.extents.get(partition, (None, 0))
+        if first == 0:
+            return Kept()
+        began_ms = self._counted.began_ms.get(partition)
+        return of_log if began_ms is None else Kept(keeps_since_ms=began_ms)
+
+
+def _first_time_ms(batch: pa.RecordBatch) -> int:
+    return batch.column("timestamp").cast(pa.int64())[0].as_py() or 0
 
 
 def _row_of(batch: pa.RecordBatch, offset: int) -> int:

@@ -4,8 +4,9 @@ The rules, for each span, with all sets being sets of its sequences:
 
 - *sure* is what was acknowledged to its sender, and whatever any tier has seen: an answer that was lost is no loss.
 - A tier misses what is sure and not seen there. Of that, *late* is what the tier has not come to yet (it lies beyond
-  where the tier is in the log), or all of it while the window is not due; the rest is *missing*, or *expired* where the
-  tier no longer keeps what is so old.
+  where the tier is in the log), or all of it while the window is not due. *Expired* is what lies in the log before
+  where the tier began, and what is so old that the tier is not meant to have it. The rest is *missing*, or *unjudged*
+  where something that nobody was told to delete is gone from the log, and may have been just that.
 - *Duplicated* are the messages beyond the first of each sequence. A loss and a double are two findings, never none.
 - *Uncertain* are those that may have been sent, of which nobody knows: reserved or in doubt, and seen nowhere. They are
   neither lost nor complete. While the window is not due they are nothing to speak of: its senders are at work.
@@ -13,6 +14,7 @@ The rules, for each span, with all sets being sets of its sequences:
 A window is due some time after its end, as long as its senders and tiers are given to tell of it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final
@@ -36,7 +38,9 @@ class Tier:
     name: str
     seen: Mapping[SpanId, SeenSpan]
     ahead: Mapping[SpanId, SeenSpan] = field(default_factory=dict)  # In the log, where the tier has not been yet.
-    keeps_since_ms: int | None = None  # What is older may have been deleted on purpose.
+    passed: Mapping[SpanId, SeenSpan] = field(default_factory=dict)  # In the log, before where the tier began.
+    keeps_since_ms: int | None = None  # What is older the tier is not meant to have.
+    judged_since_ms: int | None = None  # What is older may have been deleted for no reason that is known.
     unstamped: int = 0
     malformed: int = 0
     gone: int = 0  # Rows that it had, and by its own ledger has no longer.
@@ -52,6 +56,7 @@ class Finding:
     missing: int = 0
     duplicated: int = 0
     uncertain: int = 0  # At most.
+    unjudged: int = 0
     expired: int = 0
 
     def __add__(self, other: "Finding") -> "Finding":
@@ -64,7 +69,7 @@ class Finding:
 
 
 COMPLETE: Final = "complete"
-STATUSES: Final = ("missing", "duplicated", "uncertain", "late", "expired")
+STATUSES: Final = ("missing", "duplicated", "uncertain", "unjudged", "late", "expired")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +93,13 @@ class Row:
 
     @property
     def is_well(self) -> bool:
-        """Nothing is wrong, as far as can be known. What is late in a window that is due is wrong."""
+        """Nothing is wrong, as far as can be known. What is late in a window that is due is wrong.
+
+        What could not be judged is not well; what is expired is as it was meant to be.
+        """
         found = self.finding
-        return not (found.missing or found.duplicated or found.uncertain or (found.late and self.is_due))
+        troubles = found.missing or found.duplicated or found.uncertain or found.unjudged
+        return not (troubles or (found.late and self.is_due))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +128,11 @@ class Audit:
             each.unaccounted or each.malformed for each in self.strangers
         )
 
+    @property
+    def not_judged(self) -> dict[str, int]:
+        """By tier, of how many windows something is not there of which it was not judged whether it was lost."""
+        return dict(Counter(row.tier for row in self.rows if row.finding.expired or row.finding.unjudged))
+
 
 def reconcile(
     topic: str, sent: Iterable[Sent], tiers: Sequence[Tier], *, now_ms: int, grace_ms: int = GRACE_MS
@@ -140,8 +154,7 @@ def reconcile(
 
 
 def _row(topic: str, window: Window, tier: Tier, tiers: Sequence[Tier], spans: Sequence[Sent], *, is_due: bool) -> Row:
-    is_kept = tier.keeps_since_ms is None or window.start_ms >= tier.keeps_since_ms
-    found = [_judge(sent, tier, tiers, is_due=is_due, is_kept=is_kept) for sent in spans]
+    found = [_judge(sent, tier, tiers, is_due=is_due) for sent in spans]
     return Row(
         topic=topic,
         window=window,
@@ -152,14 +165,19 @@ def _row(topic: str, window: Window, tier: Tier, tiers: Sequence[Tier], spans: S
     )
 
 
-def _judge(sent: Sent, tier: Tier, tiers: Sequence[Tier], *, is_due: bool, is_kept: bool) -> SenderFinding:
+def _judge(sent: Sent, tier: Tier, tiers: Sequence[Tier], *, is_due: bool) -> SenderFinding:
     seen = tier.seen.get(sent.span)
     seen_runs = seen.runs if seen else NONE
     anywhere = [each.seen[sent.span].runs for each in tiers if sent.span in each.seen]
     sure = union(sent.acknowledged, *anywhere)
     absent = minus(sure, seen_runs)
     late = absent if not is_due else both(absent, _runs(tier.ahead.get(sent.span)))
-    gone = minus(absent, late)
+    passed = both(minus(absent, late), _runs(tier.passed.get(sent.span)))
+    gone = minus(minus(absent, late), passed)
+    start_ms = sent.window.start_ms
+    is_expired = tier.keeps_since_ms is not None and start_ms < tier.keeps_since_ms
+    is_unjudged = not is_expired and tier.judged_since_ms is not None and start_ms < tier.judged_since_ms
+    missing = NONE if is_expired or is_unjudged else gone
     uncertain = size(minus(sent.possible, sure)) if is_due else 0
     return SenderFinding(
         span=sent.span,
@@ -168,12 +186,13 @@ def _judge(sent: Sent, tier: Tier, tiers: Sequence[Tier], *, is_due: bool, is_ke
             expected=size(sure),
             arrived=size(seen_runs),
             late=size(late),
-            missing=size(gone) if is_kept else 0,
+            missing=size(missing),
             duplicated=seen.again if seen else 0,
             uncertain=uncertain,
-            expired=0 if is_kept else size(gone),
+            unjudged=size(gone) if is_unjudged else 0,
+            expired=size(passed) + (size(gone) if is_expired else 0),
         ),
-        missing=gone if is_kept else NONE,
+        missing=missing,
     )
 
 

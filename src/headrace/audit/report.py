@@ -1,6 +1,7 @@
 """Findings in words, in JSON's values, and in bars. Prints nothing."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -34,7 +35,7 @@ def bar(finding: Finding, *, full: int, width: int) -> list[Part]:
     Trouble of whatever size has a cell, so that one message among millions is seen.
     """
     parts = []
-    for kind in ("arrived", "late", "missing", "uncertain", "expired"):
+    for kind in ("arrived", "late", "missing", "uncertain", "unjudged", "expired"):
         count = getattr(finding, kind)
         if count:
             parts.append(Part(kind, max(1, round(count * width / max(1, full)))))
@@ -57,15 +58,32 @@ def uncertain_max(audit: Audit) -> int:
 def verdict(audit: Audit) -> str:
     """How it stands, in one line. What is merely uncertain is not well, and no loss either: it is said what it is."""
     if audit.is_well:
-        return "all is well"
-    rows = tuple(replace(row, finding=replace(row.finding, uncertain=0)) for row in audit.rows)
+        if not audit.not_judged:
+            return "all is well"
+        return f"all is well that tiers are meant to have; older, and not judged: {_windows_text(audit.not_judged)}"
+    rows = tuple(replace(row, finding=replace(row.finding, uncertain=0, unjudged=0)) for row in audit.rows)
     if not replace(audit, rows=rows).is_well:
         return "not all is well"
-    return (
-        "everything that is known to have been sent is there, once; of up to "
-        f"{uncertain_max(audit):,} more messages nobody knows whether they were sent: their sender died, or its client "
-        "gave up, before that was known"
-    )
+    unjudged = replace(audit, rows=tuple(row for row in audit.rows if row.finding.unjudged)).not_judged
+    words = []
+    if unjudged:
+        words.append(
+            f"not all could be judged ({_windows_text(unjudged)}): messages are gone from the log that retention by "
+            "time did not delete, and nobody knows whether what is not there was among them; what could be judged is "
+            "there, once"
+        )
+    else:
+        words.append("everything that is known to have been sent is there, once")
+    if count := uncertain_max(audit):
+        words.append(
+            f"of up to {count:,} more messages nobody knows whether they were sent: their sender died, or its client "
+            "gave up, before that was known"
+        )
+    return "; ".join(words)
+
+
+def _windows_text(by_tier: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {'window' if count == 1 else 'windows'} of {tier}" for tier, count in by_tier.items())
 
 
 def report_fields(audit: Audit) -> dict[str, Any]:
@@ -73,6 +91,8 @@ def report_fields(audit: Audit) -> dict[str, Any]:
     return {
         "topic": audit.topic,
         "well": audit.is_well,
+        "verdict": verdict(audit),
+        "not_judged": audit.not_judged,
         "rows": [_row_fields(row) for row in audit.rows],
         "strangers": [_stranger_fields(each) for each in audit.strangers],
         "gone": dict(audit.gone),
@@ -127,6 +147,7 @@ def _finding_fields(finding: Finding) -> dict[str, int]:
         "missing": finding.missing,
         "duplicated": finding.duplicated,
         "uncertain_max": finding.uncertain,
+        "unjudged": finding.unjudged,
         "late": finding.late,
         "expired": finding.expired,
     }

@@ -90,10 +90,17 @@ class Counted:
     # Of a lake, by partition: the rows in the ranges that its ledger tells of, and how many of those are gone since.
     rows: dict[int, int] = field(default_factory=dict)
     gone: int = 0
+    # Of a lake, by partition that does not begin with its first offset: that of the first row, and its time. And before
+    # which time there was nothing of it to be had any more, or to be had at all.
+    first_rows: dict[int, tuple[int, int]] = field(default_factory=dict)
+    began_ms: dict[int, int] = field(default_factory=dict)
 
     def extend(self, partition: int, first: int, end: int) -> None:
         known_first, known_end = self.extents.get(partition, (first, end))
         self.extents[partition] = min(known_first, first), max(known_end, end)
+
+    def note_row(self, partition: int, offset: int, time_ms: int) -> None:
+        self.first_rows[partition] = min(self.first_rows.get(partition, (offset, time_ms)), (offset, time_ms))
 
 
 def add_up(messages: Iterable[AuditMessage], *, topic: str) -> dict[str, Counted]:

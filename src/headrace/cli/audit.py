@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.audit.reconcile import Audit, Row
 
 _BAR_CELLS: Final = 24
-_MARKS: Final = {"arrived": "█", "late": "▒", "missing": "░", "uncertain": "?", "expired": "·"}
+_MARKS: Final = {"arrived": "█", "late": "▒", "missing": "░", "uncertain": "?", "unjudged": "~", "expired": "·"}
 _STYLES: Final = {
     "arrived": "green",
     "complete": "green",
@@ -28,6 +28,7 @@ _STYLES: Final = {
     "missing": "red",
     "duplicated": "red",
     "uncertain": "magenta",
+    "unjudged": "magenta",
     "expired": "dim",
 }
 

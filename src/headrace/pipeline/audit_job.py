@@ -35,6 +35,8 @@ _COLUMNS: Final = {
     "first": pa.int64(),
     "next": pa.int64(),
     "rows": pa.int64(),
+    "first_row": pa.int64(),
+    "first_row_ms": pa.int64(),
     "unstamped": pa.int64(),
     "malformed": pa.int64(),
 }
@@ -75,10 +77,10 @@ def count_part(batches: Iterable[pa.RecordBatch], *, loaded: LoadedTopic) -> Ite
         for span, seen in counts.spans.items()
         for number, flags, again in seen.blocks()
     ]
-    told += [
-        {"partition": place, "first": first, "next": end, "rows": counted.rows.get(place, 0)}
-        for place, (first, end) in counted.extents.items()
-    ]
+    for place, (first, end) in counted.extents.items():
+        row, row_ms = counted.first_rows.get(place, (None, None))
+        extent = {"partition": place, "first": first, "next": end, "rows": counted.rows.get(place, 0)}
+        told.append({**extent, "first_row": row, "first_row_ms": row_ms})
     told.append({"unstamped": counts.unstamped, "malformed": counts.malformed})
     yield pa.RecordBatch.from_pylist(told, pa.schema(list(_COLUMNS.items())))
 
@@ -92,6 +94,8 @@ def _add(part: dict[str, Any], counts: Counts, counted: Counted) -> None:
     elif part["partition"] is not None:
         counted.extend(part["partition"], part["first"], part["next"])
         counted.rows[part["partition"]] = counted.rows.get(part["partition"], 0) + part["rows"]
+        if part["first_row"] is not None:
+            counted.note_row(part["partition"], part["first_row"], part["first_row_ms"])
     else:
         counts.unstamped += part["unstamped"]
         counts.malformed += part["malformed"]

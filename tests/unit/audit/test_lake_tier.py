@@ -79,6 +79,26 @@ def test_the_ledger_tells_where_the_first_load_began(tmp_path: Path) -> None:
     assert count_lake(str(tmp_path), "clicks").extents == {0: (15, 31)}
 
 
+def timed(table: pa.Table, times_ms: list[int | None]) -> pa.Table:
+    return table.append_column(
+        "timestamp", pa.array(times_ms, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+    )
+
+
+def test_a_lake_tells_itself_since_when_it_had_messages(tmp_path: Path) -> None:
+    """By its first row, and no later than its first load, whatever became of rows; not of what began with 0."""
+    committed_at = pa.array([1_000_000], pa.timestamp("us", "UTC"))
+    for partition, first in ((0, 15), (1, 40), (2, 0)):
+        entry = ledger(first, first + 10).set_column(1, "partition", pa.array([partition], pa.int32()))
+        write(tmp_path / "_ledger", entry.append_column("committed_at", committed_at))
+    write(tmp_path, timed(rows([17, 15, 16]), [900, 700, 800]))
+    write(tmp_path, timed(rows([14, 18]), [None, 1]))
+    write(tmp_path, timed(rows([5], partition=2), [5]))
+    assert count_lake(str(tmp_path), "clicks").began_ms == {0: 700, 1: 1_000}
+    DeltaTable(str(tmp_path)).delete("partition = 0")
+    assert count_lake(str(tmp_path), "clicks").began_ms == {0: 1_000, 1: 1_000}
+
+
 def of_life(table: pa.Table, life: Life) -> pa.Table:
     for name, own in zip(Life._fields, life, strict=True):
         table = table.append_column(name, pa.repeat(own, table.num_rows))

@@ -128,6 +128,27 @@ def test_what_is_older_than_what_a_tier_keeps_is_not_missing_there(keeps_since_m
     assert audit.is_well == (status == "expired")
 
 
+@pytest.mark.parametrize(("judged_since_ms", "status"), [(60_001, "unjudged"), (60_000, "missing")])
+def test_what_may_have_been_deleted_for_no_known_reason_is_not_judged_and_not_well(
+    judged_since_ms: int, status: str
+) -> None:
+    kept = Tier(name="node", seen={SPAN: seen((50, 100))}, judged_since_ms=judged_since_ms)
+    audit = reconcile("clicks", [sent()], [kept], now_ms=LONG_AFTER_MS)
+    assert audit.rows[0].finding.statuses == (status,)
+    assert audit.not_judged == ({"node": 1} if status == "unjudged" else {})
+    assert not audit.is_well
+    both = Tier(name="node", seen={SPAN: seen((50, 100))}, judged_since_ms=judged_since_ms, keeps_since_ms=60_001)
+    assert reconcile("clicks", [sent()], [both], now_ms=LONG_AFTER_MS).rows[0].finding.statuses == ("expired",)
+
+
+def test_what_lies_before_where_a_tier_began_is_expired_and_the_rest_of_its_window_is_judged() -> None:
+    began = Tier(name="billing", seen={SPAN: seen((40, 90))}, passed={SPAN: seen((0, 30))})
+    audit = reconcile("clicks", [sent()], [tier("node", (0, 100)), began], now_ms=LONG_AFTER_MS)
+    assert findings(audit)["billing"] == Finding(expected=100, arrived=50, missing=20, expired=30)
+    assert audit.rows[1].senders[0].missing == ((30, 40), (90, 100))
+    assert audit.not_judged == {"billing": 1}
+
+
 def test_spans_of_one_window_are_one_row_and_windows_are_several() -> None:
     others = [SpanId("web", 6, 0), SpanId("app", 1, 0), SpanId("web", 5, 1)]
     published = [sent(10), sent(20, span=others[0]), sent(30, span=others[1])]

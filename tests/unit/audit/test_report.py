@@ -69,6 +69,30 @@ def test_the_last_word_tells_what_is_lost_from_what_nobody_knows() -> None:
     )
 
 
+def test_the_last_word_never_says_that_all_is_well_where_something_was_not_judged() -> None:
+    def word(**since: int) -> str:
+        seen = SeenSpan()
+        seen.add_runs(((0, 60),), again=0)
+        tiers = [Tier(name=name, seen={SPAN: seen}, **since) for name in ("node", "lake")]
+        tiers[1] = replace(tiers[1], seen={SPAN: seen, SpanId("web", 5, 1): SeenSpan()})
+        published = replace(sent(), reserved=100 + since.get("judged_since_ms", 0) % 2)
+        audit = reconcile("clicks", [published], tiers, now_ms=10**9)
+        assert report_fields(audit)["verdict"] == verdict(audit)
+        assert report_fields(audit)["not_judged"] == {"node": 1, "lake": 1}
+        return verdict(audit)
+
+    older = "all is well that tiers are meant to have; older, and not judged: 1 window of node, 1 window of lake"
+    assert word(keeps_since_ms=60_001) == older
+    assert word(judged_since_ms=60_002).startswith("not all could be judged (1 window of node, 1 window of lake): ")
+    assert "; of up to 1 more messages nobody knows" in word(judged_since_ms=60_001)
+
+
+def test_what_is_not_judged_is_in_table_and_bar() -> None:
+    finding = Finding(expected=10, arrived=5, unjudged=5)
+    assert status_text(finding) == "unjudged 5"
+    assert [part.kind for part in bar(finding, full=10, width=10)] == ["arrived", "unjudged"]
+
+
 def test_messages_that_no_count_tells_of_are_told_in_a_sentence() -> None:
     seen = SeenSpan()
     seen.add(0)
