@@ -50,7 +50,7 @@ class Findings(NamedTuple):
     turnover_settle_s: float  # One member of each group leaves and comes back, all at once.
     restart_settle_s: float  # From the broker's start until every member was answered as one.
     joined_again_after_restart: int
-    given_up: int  # Members that the broker had given up.
+    given_up: int  # Members that the broker had given up, over the restart too.
 
 
 def run(work: Slice) -> Facts:
@@ -72,6 +72,8 @@ def run(work: Slice) -> Facts:
 
 def check(found: Findings) -> None:
     assert found.given_up == 0, f"{found.given_up} members were given up"
+    again = found.joined_again_after_restart
+    assert again == 0, f"{again} members had to join again after the restart"
     assert found.silence_s_max < SESSION_MS / 1000, f"a member was not answered for {found.silence_s_max:.1f} s"
 
 
@@ -101,7 +103,6 @@ async def _look(broker: Broker, members: int, *, steady_s: float) -> Findings:
         for group in crowd.groups.values():
             group[0].leave_and_come_back()
         turnover_settle_s = await crowd.settle()
-        given_up = crowd.given_up
         silence_s_max = crowd.silence_s_max  # What comes now is not the members' silence but the broker's absence.
 
         generations = {group: whole[0].generation for group, whole in crowd.groups.items()}
@@ -126,7 +127,7 @@ async def _look(broker: Broker, members: int, *, steady_s: float) -> Findings:
         turnover_settle_s=turnover_settle_s,
         restart_settle_s=restart_settle_s,
         joined_again_after_restart=again,
-        given_up=given_up,
+        given_up=crowd.given_up,
     )
 
 

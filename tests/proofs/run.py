@@ -163,7 +163,8 @@ PROOFS: Final = (
         name="groups",
         promise=(
             "A thousand members in two hundred groups join at once and settle, no heartbeat waits as long as a session "
-            "lasts and nobody is given up, through a turnover in every group too; and after a restart they go on."
+            "lasts and nobody is given up, through a turnover in every group too; and after a restart they go on, "
+            "without joining again."
         ),
         unit="members",
         total=1_000,
