@@ -15,6 +15,7 @@ import random
 import threading
 import time
 from array import array
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +27,7 @@ from headrace.protocol.records import decode_records
 from headrace.storage.checkpoints import CLEANED_OFFSETS, decode_offsets
 from headrace.testing.node_process import NodeProcess
 from tests.clients.scenario import Message
-from tests.interop.following import Follower
+from tests.interop.following import Follower, cleanings_ahead
 from tests.proofs.compaction_judges import FollowedNode, check_dump, check_seen, find_java
 from tests.proofs.ledger import Anomaly, Place
 from tests.proofs.metrics import SETTING, read_metrics
@@ -50,7 +51,8 @@ SETTINGS: Final = SETTING | {
     "log.flush.offset.checkpoint.interval.ms": "1000",
 }
 JAVA_KILLS: Final = 3  # More of them, which a Java consumer reads through.
-JAVA_UPDATES_PER_KILL: Final = 60_000
+JAVA_UPDATES_PER_KILL_MIN: Final = 60_000
+JAVA_PAUSE_MS: Final = 2  # For a hundred messages, which makes it slower than they are written: cleanings overtake it.
 _CHUNK: Final = 500
 _SAMPLE_S: Final = 0.1
 _PATIENCE_S: Final = 180.0
@@ -71,7 +73,7 @@ def run(work: Slice) -> Facts:
                 proof.finish_kills()
                 proof.delete_some()
             of_java = proof.follow_with_java(kills=JAVA_KILLS if work.is_full else 1) if has_java else {}
-            reader.wait(proof.end)
+            reader.wait(proof.end, must_see=proof.must_see)
         facts = proof.check()
         proof.node.stop()
     facts |= monitor.facts() | {"messages_seen_by_the_consumer": reader.seen} | of_java
@@ -254,23 +256,24 @@ class _Compaction:
     # --- Kafka's own consumer --------------------------------------------------------------------------------
 
     def follow_with_java(self, *, kills: int) -> Facts:
-        """It reads from the beginning, while updates and kills go on, until it meets a key that no other has."""
+        """It reads from the beginning, through updates, cleanings and kills, until it meets a key that no other has."""
         until = key_text(len(self._last))
-        with closing(Follower("the Java consumer", FollowedNode(self.node), PLACE.topic, until=until)) as follower:
-            for _ in range(kills):
-                seen = len(follower.seen)
-                self._send_anything(JAVA_UPDATES_PER_KILL)
-                self._await_more(follower, seen)
+        followed = FollowedNode(self.node)
+        with closing(
+            Follower("the Java consumer", followed, PLACE.topic, until=until, pause_ms=JAVA_PAUSE_MS)
+        ) as follower:
+            for kill in range(kills):
+                # Two segments: the first of them is full then, and compacted.
+                self._send_anything(max(JAVA_UPDATES_PER_KILL_MIN, 2 * self._segment_bytes // _UPDATE_BYTES_MIN))
+                self._send_until_overtaken(follower, times=kill + 1)
                 self.kill()
             self._send(len(self._last))
             self.flush()
             follower.wait_end()
-        # What is in the last segment, compaction leaves alone.
-        segment = max(int(path.stem) for path in self.directory.glob("*.log"))
-        must_see = self.last_values() | set(range(segment, self.end))
-        check_seen(follower.seen, message_at=self._message_at, next_offset=self.end, must_see=must_see)
+        check_seen(follower.seen, message_at=self._message_at, next_offset=self.end, must_see=self.must_see())
         return {
             "kills_that_the_java_consumer_read_through": kills,
+            "cleanings_that_the_java_consumer_read_through": cleanings_ahead(follower.seen),
             "messages_seen_by_the_java_consumer": len(follower.seen),
         }
 
@@ -283,13 +286,13 @@ class _Compaction:
             if number % _CHUNK == 0:
                 self._pace()
 
-    def _await_more(self, follower: Follower, seen: int) -> None:
-        """Until it has read more than so many messages: it is in the midst of it."""
+    def _send_until_overtaken(self, follower: Follower, *, times: int) -> None:
+        """Until so many cleanings got ahead of it while it was reading: it is in the midst of it."""
         deadline_s = time.monotonic() + _PATIENCE_S
-        while len(follower.seen) <= seen:
+        while (overtaken := cleanings_ahead(follower.seen[:])) < times:
             follower.check_running()
-            assert time.monotonic() < deadline_s, f"the Java consumer has read {seen} messages, and no more"
-            time.sleep(0.01)
+            assert time.monotonic() < deadline_s, f"{overtaken} cleanings got ahead of the Java consumer, not {times}"
+            self._send_anything(UPDATES_PER_S // 4)
 
     def _message_at(self, offset: int) -> Message:
         value = None if offset in self._tombstones else value_of(offset)
@@ -305,6 +308,11 @@ class _Compaction:
         expected = None if offset in self._tombstones else value_of(offset)
         if key != key_text(self.key_of[offset]) or value != expected:
             raise Anomaly(f"{PLACE}: {key!r}: {value!r} at offset {offset}, where {expected!r} was written")
+
+    def must_see(self) -> set[int]:
+        """What compaction has no right to, and whoever read to the end was shown; so is all of the last segment."""
+        segment = max(int(path.stem) for path in self.directory.glob("*.log"))
+        return self.last_values() | set(range(segment, self.end))
 
     def last_values(self) -> set[int]:
         """The offsets of those that must be there: of all keys that are not deleted."""
@@ -364,6 +372,9 @@ def value_of(number: int) -> bytes:
     return b"%048d" % number
 
 
+_UPDATE_BYTES_MIN: Final = len(key_text(0)) + len(value_of(0))
+
+
 def resident_bytes(pid: int) -> int:
     """Of a process and its children."""
     total = 0
@@ -415,16 +426,21 @@ class _Thread:
 
 
 class _Reader(_Thread):
-    """A consumer that follows from the beginning. What it is shown is what was written there, in order."""
+    """A consumer that follows from the beginning. What it is shown is what was written there, in order, and no less."""
 
     seen = 0
-    _next = 0
 
-    def wait(self, end: int) -> None:
+    def __init__(self, proof: _Compaction) -> None:
+        super().__init__(proof)
+        self._shown = bytearray()  # Which offsets, of those before the next.
+
+    def wait(self, end: int, *, must_see: Callable[[], set[int]]) -> None:
         deadline_s = time.monotonic() + _PATIENCE_S
-        while self._next < end and self._failure is None:
-            assert time.monotonic() < deadline_s, f"the consumer is at {self._next}, not at {end}"
+        while len(self._shown) < end and self._failure is None:
+            assert time.monotonic() < deadline_s, f"the consumer is at {len(self._shown)}, not at {end}"
             time.sleep(0.05)
+        if self._failure is None and (missed := [offset for offset in must_see() if not self._shown[offset]]):
+            raise Anomaly(f"the consumer was not shown {len(missed)} records, the first at offset {min(missed)}")
 
     def _run(self) -> None:
         settings = {"group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error"}
@@ -443,11 +459,12 @@ class _Reader(_Thread):
                 return
             raise Anomaly(f"the consumer was told: {error.str()}")
         offset = message.offset()
-        if offset < self._next:
-            raise Anomaly(f"{PLACE}: the consumer read offset {offset} after {self._next - 1}")
+        skipped = offset - len(self._shown)
+        if skipped < 0:
+            raise Anomaly(f"{PLACE}: the consumer read offset {offset} after {len(self._shown) - 1}")
         self._proof.expect(offset, message.key(), message.value())
-        self._next = offset + 1
         self.seen += 1
+        self._shown += bytes(skipped) + b"\x01"
 
 
 class _Monitor(_Thread):

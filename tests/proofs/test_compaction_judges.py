@@ -75,6 +75,32 @@ def test_what_the_reader_of_segments_may_say(
             check_dump(tmp_path, offsets=[0, 1, 2, 3], must_have={1, 3})
 
 
+@pytest.mark.parametrize(
+    ("offsets", "complaint"),
+    [
+        ([0, 1, 2, 3, 4, 5], None),
+        ([3, 5], None),
+        ([0, 5], "was not shown 1 records, the first at offset 3"),
+        ([3, 2, 5], "read offset 2 after 3"),
+    ],
+)
+def test_what_the_consumer_that_follows_may_not_be_shown(offsets: list[int], complaint: str | None) -> None:
+    def message(offset: int) -> Any:
+        return SimpleNamespace(error=lambda: None, offset=lambda: offset, key=lambda: b"", value=lambda: b"")
+
+    def read() -> None:
+        reader = compaction._Reader(SimpleNamespace(expect=lambda *_: None))  # type: ignore[arg-type]
+        for offset in offsets:
+            reader._take(message(offset))
+        reader.wait(6, must_see=lambda: {3, 5})
+
+    if complaint is None:
+        read()
+    else:
+        with pytest.raises(Anomaly, match=complaint):
+            read()
+
+
 @pytest.fixture
 def proof(monkeypatch: pytest.MonkeyPatch) -> Any:
     """As far as the monitor looks at it: a node that answers no question."""
