@@ -7,9 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 
 import pytest
+
+from headrace.cli.demo_group import NODE_SETTINGS, Scene
+from headrace.lab import weblog
+from headrace.testing.node_process import NodeProcess
 
 
 def test_the_demo_succeeds_and_leaves_nothing(tmp_path: Path) -> None:
@@ -39,6 +44,29 @@ def test_the_demo_succeeds_and_leaves_nothing(tmp_path: Path) -> None:
     assert told["arrow"]["rows"] == 20_000
     assert max(told["arrow"]["pages"].values()) > 200
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_joins_a_group_reads_nothing_again(tmp_path: Path) -> None:
+    """With fewer events than are committed at a time, only a commit when partitions are taken tells the next one."""
+    lines = list(islice(weblog.lines(1), 400))
+    with NodeProcess(tmp_path / "data", settings=NODE_SETTINGS) as node:
+        # Nobody is taken for dead, however slow the machine.
+        scene = Scene(node.bootstrap, tmp_path, client={}, check_stop=lambda: None, session_timeout_ms=45_000)
+        try:
+            scene.create_topic()
+            scene.start("ada")
+            scene.begin_writing(lines[:200])
+            scene.wait_until("everything read", scene.is_all_read)
+            scene.start("ben")
+            scene.wait_until("a group of two", lambda: scene.is_shared_by("ada", "ben"))
+            scene.begin_writing(lines[200:])
+            scene.start("cem")
+            scene.wait_until("a group of three", lambda: scene.is_shared_by("ada", "ben", "cem"))
+            scene.wait_until("everything read", scene.is_all_read)
+        finally:
+            for member in scene.members.values():
+                member.close()
+    assert (len(scene.outcome.read), scene.outcome.lost, scene.outcome.read_again) == (400, 0, 0)
 
 
 def test_an_interrupted_demo_takes_its_node_with_it(tmp_path: Path) -> None:

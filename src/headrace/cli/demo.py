@@ -330,7 +330,7 @@ def _show_group(group: demo_group.Outcome) -> None:
     figures = [
         ("written to the group's topic", f"{len(group.acknowledged):,}"),
         ("read by somebody", f"{len(group.read):,}; {group.lost:,} lost"),
-        ("read twice", f"{group.read_again:,}, by who followed the killed one"),
+        ("read twice", f"{group.read_again:,}, by who followed one that could not commit any more"),
         ("the whole scene", f"{group.elapsed_s:.1f} s"),
     ]
     print_table(("figure", "value"), figures)

@@ -32,6 +32,7 @@ NODE_SETTINGS: Final = {
 }
 PARTITIONS: Final = 6
 VICTIM: Final = "ada"
+SESSION_TIMEOUT_MS: Final = 1_500  # As soon as that somebody who was killed is missed.
 _PACE_S: Final = 1.2  # How long each half of the events is spread over.
 _STEP_S: Final = 0.02
 _WAIT_S_MAX: Final = 60.0  # For any one thing to happen.
@@ -43,7 +44,7 @@ Place = tuple[int, int]  # Partition and offset.
 class Member:
     """A process, and what it has reported so far."""
 
-    def __init__(self, name: str, bootstrap: str, directory: Path) -> None:
+    def __init__(self, name: str, bootstrap: str, directory: Path, session_timeout_ms: int) -> None:
         self.name = name
         self.count = 0
         self.was_killed = False
@@ -51,7 +52,7 @@ class Member:
         self._path.touch()
         self._position = 0
         command = [sys.executable, "-P", "-m", "headrace.cli.demo_member", bootstrap, GROUP, TOPIC, name]
-        self._process = subprocess.Popen([*command, str(self._path)], process_group=0)
+        self._process = subprocess.Popen([*command, str(self._path), str(session_timeout_ms)], process_group=0)
 
     def reported(self) -> list[tuple[Place, str]]:
         """Place and digest of each message that it read since last asked."""
@@ -129,7 +130,13 @@ class Scene:
     """Time passes in `wait_until`: what is due is written, what was read is taken down."""
 
     def __init__(
-        self, bootstrap: str, directory: Path, *, client: Mapping[str, Any], check_stop: Callable[[], None]
+        self,
+        bootstrap: str,
+        directory: Path,
+        *,
+        client: Mapping[str, Any],
+        check_stop: Callable[[], None],
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
     ) -> None:
         from confluent_kafka import Producer
         from confluent_kafka.admin import AdminClient
@@ -140,6 +147,7 @@ class Scene:
         self._bootstrap = bootstrap
         self._directory = directory
         self._check_stop = check_stop
+        self._session_timeout_ms = session_timeout_ms
         self._admin = AdminClient(settings)
         self._producer = Producer(
             {**settings, "enable.idempotence": True, "linger.ms": 5, "on_delivery": self._note_delivery}
@@ -156,7 +164,7 @@ class Scene:
             future.result()
 
     def start(self, name: str) -> None:
-        self.members[name] = Member(name, self._bootstrap, self._directory)
+        self.members[name] = Member(name, self._bootstrap, self._directory, self._session_timeout_ms)
 
     def begin_writing(self, lines: list[bytes]) -> None:
         """What was begun before is finished first."""
