@@ -1,8 +1,8 @@
-"""A node as a target: how long it took to answer, and that it comes back with what it kept."""
+"""A node as a target: how long it took to answer, that it comes back with what it kept, and where it says it is."""
 
 from confluent_kafka import Producer
 
-from headrace.lab.targets.running import running
+from headrace.lab.targets.running import advertised_addresses, running
 from headrace.lab.targets.spec import find_target
 from headrace.lab.topics import create_topic, wait_kept
 
@@ -22,3 +22,9 @@ def test_a_target_knows_how_long_it_took_to_start_and_to_start_again() -> None:
         assert target.pid != before
         assert target.trouble() is None
         wait_kept(target.settings, "kept", messages=1)
+
+
+def test_where_a_cluster_says_that_it_is_and_not_where_it_is_named() -> None:
+    with running(find_target("node")) as target:
+        named = find_target(target.bootstrap.replace("127.0.0.1", "localhost"))
+        assert advertised_addresses(named) == [target.bootstrap]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from headrace.lab.errors import NotMeasurableHere
-from headrace.lab.remote import link
+from headrace.lab.remote import check_elsewhere, link
 from tests.clients.command_line import Headrace
 from tests.oracle.toolbox import ToolMissing, without_tool
 from tests.pipeline.spark_processes import wait_until
@@ -99,6 +99,48 @@ def test_what_a_killed_run_left_is_taken_away_by_the_next() -> None:
         assert made.near_address
     # The kernel takes the interface away a little after the namespace, once whoever sent from there has noticed.
     wait_until(lambda: not left_of(running.pid), RUN_S_MAX, what="nothing left")
+
+
+@contextmanager
+def container() -> Iterator[str]:
+    """The address of what is like one: a namespace on a bridge of this host."""
+    there, address = f"headrace-test-{os.getpid()}", "198.18.255.2"
+    bridge, near, far = (f"hrt{os.getpid()}{end}" for end in "bnf")
+    made = (
+        ("netns", "add", there),
+        ("link", "add", bridge, "type", "bridge"),
+        ("address", "add", "198.18.255.1/24", "dev", bridge),
+        ("link", "add", near, "type", "veth", "peer", "name", far, "netns", there),
+        ("link", "set", near, "master", bridge),
+        ("-n", there, "address", "add", f"{address}/24", "dev", far),
+        ("link", "set", bridge, "up"),
+        ("link", "set", near, "up"),
+        ("-n", there, "link", "set", far, "up"),
+    )
+    try:
+        for each in made:
+            subprocess.run(("ip", *each), check=True)
+        yield address
+    finally:
+        subprocess.run(("ip", "link", "delete", bridge), check=False)
+        subprocess.run(("ip", "link", "delete", near), check=False)
+        subprocess.run(("ip", "netns", "delete", there), check=False)
+
+
+@pytest.mark.usefixtures("links")
+def test_what_hangs_on_a_bridge_of_this_host_is_not_remote() -> None:
+    with container() as address:
+        with pytest.raises(NotMeasurableHere, match=rf"{address}:9092 is on this host, at hrt\d+b, a bridge without"):
+            check_elsewhere([f"{address}:9092"])
+        ran = subprocess.run(words("--rate", "10", "--bootstrap", f"{address}:9092"), capture_output=True, check=False)
+        assert (ran.returncode, ran.stdout) == (3, b"")
+        assert b"is on this host, at hrt" in ran.stderr
+
+
+@pytest.mark.usefixtures("links")
+def test_the_far_end_of_a_link_is_on_this_host() -> None:
+    with link() as made, pytest.raises(NotMeasurableHere, match=rf"is on this host, at {made.near}, a veth without"):
+        check_elsewhere([f"{made.far_address}:9092"])
 
 
 SENDERS = """

@@ -2,15 +2,16 @@
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from itertools import islice
 from statistics import fmean
 from typing import Final
 
 from headrace.lab.errors import LabError, NotMeasurableHere
 from headrace.lab.load import NOBODY, Load, Share
-from headrace.lab.remote import check_elsewhere, link
+from headrace.lab.remote import link
 from headrace.lab.sender_places import LOCAL
-from headrace.lab.targets.running import Target
+from headrace.lab.targets.running import Target, check_remote
 from headrace.lab.targets.spec import TargetSpec
 
 _RETENTION: Final = "retention.bytes"
@@ -50,13 +51,13 @@ def check_load(load: Load, spec: TargetSpec, *, is_search: bool = False) -> None
         raise LabError("schedule: a replay has its own rate, so there is none to search for")
 
 
-def lack_of(load: Load, spec: TargetSpec) -> str | None:
+def lack_of(load: Load, spec: TargetSpec, *, check: Callable[[TargetSpec], None] = check_remote) -> str | None:
     """What it takes that this machine has not; None where all is there."""
     if not load.has_remote:
         return None
     try:
         if spec.bootstrap is not None:
-            check_elsewhere(spec.bootstrap)
+            check(spec)
             if LOCAL in load.places:
                 return f"the brokers of {spec.name} are on another host, where no sender can be started from here"
         else:

@@ -13,13 +13,14 @@ decided before any is run. Whatever was made is taken away again, and what a run
 away by the next.
 """
 
+import json
 import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
@@ -28,6 +29,7 @@ from typing import Final, NamedTuple
 
 from headrace.lab.crew import Processes
 from headrace.lab.errors import LabError, NotMeasurableHere
+from headrace.lab.readings.sockets import is_here
 
 RATE: Final = "1gbit"
 # As much as may go at once, and how long something may wait for its turn: a few of the kernel's largest segments, and
@@ -40,6 +42,9 @@ _PREFIX: Final = 30
 _TOOLS: Final = ("ip", "tc")
 _COMMAND_S: Final = 20.0
 _NAME: Final = re.compile(r"headrace-lab-(\d+)")
+_INTERFACES: Final = Path("/sys/class/net")
+_HERE: Final = "on this host"
+_WITHIN: Final = ("bridge", "veth")  # Kinds of interfaces that connect what is on one host.
 
 Command = tuple[str, ...]
 
@@ -147,28 +152,83 @@ def _take_away(undo: Sequence[Command]) -> list[str]:
     return [f"{' '.join(command)}: {trouble}" for command in reversed(undo) if (trouble := _run(command))]
 
 
-def check_elsewhere(bootstrap: str) -> None:
-    """A cluster that is on this host is no remote one, and a namespace would not reach it."""
-    for server in bootstrap.split(","):
+# --- Whether a cluster is on another host ----------------------------------------------------------------------------
+
+
+class Way(NamedTuple):
+    """How what is sent to an address goes, as far as this host knows."""
+
+    device: str
+    is_local: bool  # To an address of this host's own.
+    has_gateway: bool  # And what lies behind that is not known.
+    kind: str  # Of a virtual interface: bridge, veth; nothing of a device.
+    has_device: bool  # It is one, or there is one below it.
+
+
+def check_elsewhere(servers: Iterable[str]) -> None:
+    """NotMeasurableHere for a HOST:PORT on this host: it is no remote one, and a namespace would not reach it."""
+    for server in servers:
         host = server.strip().rpartition(":")[0].strip("[]")
-        if is_this_host(host):
-            raise NotMeasurableHere(f"{server.strip()} is on this host; --to node starts one at the end of a link")
+        if (here := where_here(host)) is not None:
+            raise NotMeasurableHere(f"{server.strip()} is {here}; --to node starts one at the end of a link")
 
 
-def is_this_host(host: str) -> bool:
-    """Whether an address of it can be listened on here."""
+def where_here(host: str) -> str | None:
+    """Where on this host it is; None where it is elsewhere, or nobody knows."""
+    if is_here(host):
+        return _HERE
     try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+        found = {str(address[0]) for *_, address in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)}
     except OSError:
-        return False  # Whoever connects will tell.
-    for family, kind, protocol, _, address in found:
-        with socket.socket(family, kind, protocol) as probe:
-            try:
-                probe.bind(address)
-            except OSError:
-                continue
-            return True
-    return False
+        return None  # Whoever connects will tell.
+    return next((here for address in sorted(found) if (here := decide_here(_way_to(address))) is not None), None)
+
+
+def decide_here(way: Way | None) -> str | None:
+    """A container or a virtual machine of this host has an address that cannot be listened on here, and yet nothing on
+    the way to it is slower than memory: it hangs on a bridge that no device is a part of, or at the other end of a pair
+    of virtual interfaces. Behind a gateway, or a bridge with a device in it, it may be anywhere."""
+    if way is None:
+        return None
+    if way.is_local:
+        return _HERE
+    if way.kind in _WITHIN and not way.has_gateway and not way.has_device:
+        return f"{_HERE}, at {way.device}, a {way.kind} without a device"
+    return None
+
+
+def parse_way(route: str, link: str, *, has_device: bool) -> Way | None:
+    """What `ip -j route get` and `ip -j -d link show` say; None where they say nothing."""
+    try:
+        [told] = json.loads(route)
+        details = json.loads(link)
+        return Way(
+            device=told["dev"],
+            is_local=told.get("type") == "local",
+            has_gateway="gateway" in told or "via" in told,
+            kind=next((one["linkinfo"]["info_kind"] for one in details if "info_kind" in one.get("linkinfo", {})), ""),
+            has_device=has_device,
+        )
+    except (ValueError, KeyError, TypeError):
+        return None  # An address that nothing leads to.
+
+
+def stands_on_device(interface: Path) -> bool:
+    """Of /sys/class/net: whether it is a device, or one is below it, as below a bridge, a bond or a VLAN."""
+    return (interface / "device").exists() or any(map(stands_on_device, interface.glob("lower_*")))
+
+
+def _way_to(address: str) -> Way | None:
+    """None also off Linux, and without iproute2."""
+    route = _output("ip", "-j", "route", "get", address)
+    device = next(iter(re.findall(r'"dev":"([^"]+)"', route)), None)
+    if device is None:
+        return None
+    link = _output("ip", "-j", "-d", "link", "show", "dev", device)
+    return parse_way(route, link, has_device=stands_on_device(_INTERFACES / device))
+
+
+# --- Commands --------------------------------------------------------------------------------------------------------
 
 
 def _run(command: Sequence[str]) -> str | None:
@@ -184,7 +244,11 @@ def _run(command: Sequence[str]) -> str | None:
 
 
 def _output(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S, check=False).stdout
+    """Nothing of a command that there is not."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S, check=False).stdout
+    except FileNotFoundError:
+        return ""
 
 
 def _namespaces() -> list[str]:

@@ -1,5 +1,7 @@
 """What a target cannot do is told before it is started."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,7 +10,8 @@ from headrace.lab.errors import LabError
 from headrace.lab.fitting import check_load, check_room, lack_of, written_bytes
 from headrace.lab.load import Load
 from headrace.lab.programs import PROGRAMS, Program
-from headrace.lab.targets.spec import find_target
+from headrace.lab.targets.running import check_remote
+from headrace.lab.targets.spec import TargetSpec, find_target
 from headrace.lab.workload import parse_load
 
 
@@ -54,15 +57,25 @@ def test_what_fits(target: str, given: dict[str, Any]) -> None:
     check_load(load(**given), find_target(target))
 
 
+def told(*addresses: str) -> Callable[[TargetSpec], None]:
+    """Brokers say that they are there."""
+    return partial(check_remote, advertised=lambda spec: addresses)
+
+
 def test_a_cluster_on_this_host_has_no_remote_senders() -> None:
-    assert lack_of(load(sender="remote"), find_target("192.0.2.1:9092")) is None
+    away = find_target("192.0.2.1:9092")
+    assert lack_of(load(sender="remote"), away, check=told("192.0.2.1:9092")) is None
+    assert "127.0.0.1:9093 is on this host" in (
+        lack_of(load(sender="remote"), away, check=told("192.0.2.1:9092", "127.0.0.1:9093")) or ""
+    )
     assert "127.0.0.1:9092 is on this host" in (lack_of(load(sender="remote"), find_target("127.0.0.1:9092")) or "")
     assert lack_of(load(), find_target("127.0.0.1:9092")) is None
 
 
 def test_there_is_no_sender_beside_a_broker_elsewhere() -> None:
     mixed = load(sender="local+remote", processes=2)
-    assert "no sender can be started from here" in (lack_of(mixed, find_target("192.0.2.1:9092")) or "")
+    away = find_target("192.0.2.1:9092")
+    assert "no sender can be started from here" in (lack_of(mixed, away, check=told("192.0.2.1:9092")) or "")
     assert "127.0.0.1:9092 is on this host" in (lack_of(mixed, find_target("127.0.0.1:9092")) or "")
 
 

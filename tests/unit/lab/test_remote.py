@@ -1,19 +1,27 @@
 """A link to a network namespace, before any command is run."""
 
 import ipaddress
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headrace.lab.errors import NotMeasurableHere
 from headrace.lab.remote import (
     ADDRESSES,
+    Way,
     check_elsewhere,
+    decide_here,
     decide_lack,
     decide_leftovers,
     decide_link,
     decide_steps,
-    is_this_host,
+    parse_way,
+    stands_on_device,
+    where_here,
 )
+from headrace.lab.targets.running import check_remote
+from headrace.lab.targets.spec import find_target
 
 
 def test_what_is_made_and_what_takes_it_away() -> None:
@@ -82,8 +90,95 @@ def test_only_what_dead_runs_left_is_taken_away() -> None:
 
 
 def test_a_cluster_on_this_host_is_not_remote() -> None:
-    assert is_this_host("127.0.0.1")
-    assert not is_this_host("192.0.2.1")  # RFC 5737's, for documents.
-    check_elsewhere("192.0.2.1:9092")
-    with pytest.raises(NotMeasurableHere, match=r"^not measurable here: 127.0.0.1:9092 is on this host"):
-        check_elsewhere("192.0.2.1:9092, 127.0.0.1:9092")
+    assert where_here("127.0.0.1") == "on this host"
+    assert where_here("192.0.2.1") is None  # RFC 5737's, for documents.
+    check_elsewhere(["192.0.2.1:9092"])
+    with pytest.raises(NotMeasurableHere, match=r"^not measurable here: 127.0.0.1:9092 is on this host; --to node"):
+        check_elsewhere(["192.0.2.1:9092", " 127.0.0.1:9092"])
+
+
+def test_without_the_tools_only_own_addresses_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert where_here("127.0.0.1") == "on this host"
+    assert where_here("192.0.2.1") is None
+
+
+def way(**told: Any) -> Way:
+    """To a container, if nothing else is said."""
+    usual = Way(device="docker0", is_local=False, has_gateway=False, kind="bridge", has_device=False)
+    return usual._replace(**told)
+
+
+@pytest.mark.parametrize(
+    ("told", "here"),
+    [
+        ({}, "on this host, at docker0, a bridge without a device"),
+        ({"device": "vethab12", "kind": "veth"}, "on this host, at vethab12, a veth without a device"),
+        ({"is_local": True, "device": "lo", "kind": ""}, "on this host"),
+        ({"kind": "", "device": "eth0", "has_device": True}, None),
+        # A host of virtual machines has its own device in the bridge, and others are behind it.
+        ({"has_device": True, "device": "br0"}, None),
+        # From inside a container everybody else is behind the gateway.
+        ({"kind": "veth", "device": "eth0", "has_gateway": True}, None),
+        ({"kind": "tun", "device": "tun0"}, None),
+        ({"kind": "vlan", "device": "eth0.7", "has_device": True}, None),
+    ],
+)
+def test_a_container_of_this_host_is_not_remote(told: dict[str, Any], here: str | None) -> None:
+    assert decide_here(way(**told)) == here
+
+
+def test_what_nobody_knows_the_way_to_is_not_here() -> None:
+    assert decide_here(None) is None
+
+
+def test_ways_as_iproute2_tells_them() -> None:
+    bridge = '[{"ifname":"docker0","link_type":"ether","linkinfo":{"info_kind":"bridge","info_data":{}}}]'
+    route = '[{"dst":"172.17.0.2","dev":"docker0","prefsrc":"172.17.0.1","flags":[],"uid":0,"cache":[]}]'
+    assert parse_way(route, bridge, has_device=False) == way()
+    device = '[{"ifname":"eth0","link_type":"ether","parentbus":"virtio"}]'
+    beyond = '[{"dst":"1.1.1.1","gateway":"192.0.2.1","dev":"eth0","prefsrc":"192.0.2.2","flags":[],"cache":[]}]'
+    expected = Way(device="eth0", is_local=False, has_gateway=True, kind="", has_device=True)
+    assert parse_way(beyond, device, has_device=True) == expected
+    across = '[{"dst":"10.1.1.1","via":{"family":"inet6","host":"fe80::1"},"dev":"eth0"}]'  # IPv4 by way of IPv6.
+    assert parse_way(across, device, has_device=True) == expected
+    own = '[{"type":"local","dst":"127.0.0.1","dev":"lo","prefsrc":"127.0.0.1","cache":["local"]}]'
+    lo = '[{"ifname":"lo","link_type":"loopback"}]'
+    assert parse_way(own, lo, has_device=False) == Way(
+        device="lo", is_local=True, has_gateway=False, kind="", has_device=False
+    )
+
+
+@pytest.mark.parametrize(("route", "link"), [("", ""), ("[]", "[]"), ("[{}]", "[]"), ('[{"dev":"a"}]', "not JSON")])
+def test_what_iproute2_does_not_know_is_no_way(route: str, link: str) -> None:
+    assert parse_way(route, link, has_device=False) is None
+
+
+def test_what_stands_on_a_device(tmp_path: Path) -> None:
+    def interface(name: str, *below: str, is_device: bool = False) -> Path:
+        made = tmp_path / name
+        made.mkdir()
+        if is_device:
+            (made / "device").mkdir()
+        for each in below:
+            (made / f"lower_{each}").symlink_to(tmp_path / each)
+        return made
+
+    eth0, veth = interface("eth0", is_device=True), interface("veth1")
+    assert stands_on_device(eth0)
+    assert not stands_on_device(veth)
+    assert not stands_on_device(interface("docker0", "veth1"))
+    assert stands_on_device(interface("bond0", "eth0"))
+    assert stands_on_device(interface("br0", "veth1", "bond0"))
+    assert not stands_on_device(tmp_path / "gone")
+
+
+def test_where_brokers_say_that_they_are_counts_too() -> None:
+    """Whatever the cluster is called, what is sent goes to the addresses that its brokers tell."""
+    named = find_target("198.51.100.1:9092")
+    check_remote(named, advertised=lambda spec: ["203.0.113.1:9092"])
+    with pytest.raises(NotMeasurableHere, match=r"127.0.0.1:9093 is on this host"):
+        check_remote(named, advertised=lambda spec: ["203.0.113.1:9092", "127.0.0.1:9093"])
+    # Whoever is named to be here is not asked.
+    with pytest.raises(NotMeasurableHere, match=r"127.0.0.1:1 is on this host"):
+        check_remote(find_target("127.0.0.1:1"), advertised=lambda spec: pytest.fail("asked"))

@@ -6,7 +6,7 @@
 Whatever happens inside, nothing that was started is left, and nothing that it kept.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -29,7 +29,7 @@ from headrace.lab.targets.tools import ToolFailed, ToolMissing
 from headrace.testing.node_process import NodeProcess, NodeProcessError
 from headrace.testing.ports import lasting_ports
 from headrace.wire.cluster import Cluster
-from headrace.wire.settings import client_settings
+from headrace.wire.settings import Address, client_settings
 
 _BOOTSTRAP: Final = "bootstrap.servers"
 _LOOPBACK: Final = "127.0.0.1"
@@ -123,7 +123,7 @@ def running(
     """
     opened = {"node": _node, "kafka": _kafka, "cluster": _cluster, "null": _null}[spec.kind]
     if is_remote and spec.bootstrap is not None:
-        check_elsewhere(spec.bootstrap)
+        check_remote(spec)
     with ExitStack() as stack:
         far = stack.enter_context(link()) if is_remote and spec.bootstrap is None else None
         place = Place(partitions, is_cuttable, _LOOPBACK if far is None else far.near_address, asks_brokers)
@@ -202,15 +202,32 @@ def _cluster(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
 
 
 def _brokers(spec: TargetSpec, settings: Mapping[str, str]) -> list[Member]:
-    try:
-        with Cluster(client_settings(config=settings)) as cluster:
-            found = dict(cluster.refresh().brokers)
-    except HeadraceError as error:
-        raise LabError(f"target {spec.name} is not there: {error}") from error
     return [
         Member(node_id, pid=next(iter(listeners(address.host, address.port)), None))
-        for node_id, address in sorted(found.items())
+        for node_id, address in sorted(_advertised(spec, settings).items())
     ]
+
+
+def _advertised(spec: TargetSpec, settings: Mapping[str, str]) -> dict[int, Address]:
+    try:
+        with Cluster(client_settings(config=settings)) as cluster:
+            return dict(cluster.refresh().brokers)
+    except HeadraceError as error:
+        raise LabError(f"target {spec.name} is not there: {error}") from error
+
+
+def advertised_addresses(spec: TargetSpec) -> list[str]:
+    """Where the brokers of a cluster that is there tell its clients to find them."""
+    found = _advertised(spec, {**spec.client, _BOOTSTRAP: spec.bootstrap or ""})
+    return [f"{address.host}:{address.port}" for address in found.values()]
+
+
+def check_remote(spec: TargetSpec, *, advertised: Callable[[TargetSpec], Iterable[str]] = advertised_addresses) -> None:
+    """NotMeasurableHere for a cluster that is there and on this host: by where it is named, or by where its brokers
+    say that they are, which is where everything is sent."""
+    assert spec.bootstrap is not None
+    check_elsewhere(spec.bootstrap.split(","))
+    check_elsewhere(advertised(spec))
 
 
 def _null(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
