@@ -170,26 +170,6 @@ def test_a_record_that_no_row_can_hold_is_a_dead_letter_and_the_load_goes_on(bro
     assert read_ledger(parse_location(lake))["dead_letters"].to_pylist() == [1]
 
 
-def test_dead_letters_are_written_once_where_a_load_died_between_them_and_its_rows(
-    broker: Broker, lake: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_clicks(broker)
-    broker.produce("clicks", "v", timestamp_ms=STRANGE_MS)
-    with monkeypatch.context() as killed:
-        killed.setattr("headrace.pipeline.lake_table.LakeTable.commit", _die)
-        with pytest.raises(RuntimeError, match="killed"):
-            load(broker, lake)
-    assert sum(dead_letters(lake).values()) == 1
-    broker.produce("clicks", "v", timestamp_ms=STRANGE_MS + 1)
-    assert load(broker, lake).dead_letters == 2
-    assert sorted(dead_letters(lake).values()) == [1, 1]
-    assert load(broker, lake).commits == 0
-
-
-def _die(*_: object, **__: object) -> None:
-    raise RuntimeError("killed")
-
-
 # --- What is refused --------------------------------------------------------------------------------------------
 
 

@@ -125,7 +125,7 @@ def test_a_replay_beside_a_compaction_loses_the_race_and_no_row(broker: Broker, 
         compact(parse_location(lake))
         return run_here(tasks, tell)
 
-    with pytest.raises(Exception, match="the table was changed meanwhile; nothing was committed"):
+    with pytest.raises(Exception, match="the table was changed meanwhile; no row was committed, run it again"):
         replay(broker, lake, clicks(0, 0, 50), run=compacted)
     assert rows_of(lake) == records_of(broker)
 

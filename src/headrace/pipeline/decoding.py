@@ -6,7 +6,6 @@ timestamp is of no year between 1 and 9999, which no table can hold and any prod
 
 from typing import Final, NamedTuple, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -72,9 +71,3 @@ def dead_letters(records: pa.Table, reasons: list[str], origin: Origin) -> pa.Ta
     told = source_rows(records, origin)
     told = told.append_column("timestamp_ms", times_ms).append_column("reason", pa.array(reasons, pa.string()))
     return told.select(DEAD_LETTERS.names).cast(DEAD_LETTERS)
-
-
-def from_offset(dead: pa.Table, first: int) -> pa.Table:
-    """The dead letters from an offset on: those before it were committed by a load that got no further."""
-    offsets = np.asarray(dead.column("offset"))
-    return dead if not len(offsets) or offsets[0] >= first else dead.filter(pa.array(offsets >= first))

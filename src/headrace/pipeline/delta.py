@@ -41,6 +41,7 @@ class LiveFile(NamedTuple):
     size_bytes: int
     partition_values: Mapping[str, str | None]
     bounds: Mapping[str, tuple[Any, Any]]  # The least and the greatest value of a column, where that is known.
+    modified_ms: int = 0
 
 
 class Commit(NamedTuple):
@@ -146,7 +147,7 @@ class Delta:
             columns = [name.removeprefix("min.") for name in file if name.startswith("min.")]
             bounds = {name: (file[f"min.{name}"], file.get(f"max.{name}")) for name in columns}
             texts = {name: None if value is None else str(value) for name, value in values.items()}
-            found.append(LiveFile(file["path"], file["size_bytes"], texts, bounds))
+            found.append(LiveFile(file["path"], file["size_bytes"], texts, bounds, file["modification_time"]))
         return found
 
     def read(self) -> pa.Table:

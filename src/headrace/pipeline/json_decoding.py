@@ -44,7 +44,6 @@ class JsonDecoder:
         columns = pa.Table.from_pylist(rows, declared)
         whole = pa.table([*told.columns, *columns.columns], schema=schema)
         dead = dead_letters(records.take(pa.array(left, pa.int64())), reasons, origin)
-        # By offset, as whoever leaves out those that are committed already expects them.
         return Decoded(whole, pa.concat_tables([strange, dead]).sort_by("offset"))
 
 

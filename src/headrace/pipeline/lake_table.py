@@ -8,12 +8,13 @@ Delta and every reader of it leave names that begin with an underscore alone. Th
 second loader with another name would find no offsets of its own and load everything twice, so it is refused.
 
 One commit holds the files, the offsets and the ledger's entries. Dead letters are in another table, which no commit
-spans; they are committed before, with offsets of their own, so that a load that dies in between is followed by one
-that leaves out what is there already.
+spans; they are committed before, with a note of where. The rows of the same load repeat the note's number: where they
+did not follow, or a replay has yet to take out what it replaced, whoever comes next finds it unsettled, and settles it.
+Only after a commit of rows: it makes sure that no other load that began earlier can commit any more.
 """
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -25,8 +26,20 @@ from headrace.pipeline.delta import Commit, Delta, LakeError
 from headrace.pipeline.ledger import DIRECTORY as LEDGER_DIRECTORY
 from headrace.pipeline.ledger import Entry, carried, commit_metadata, copy_ledger, rows_of
 from headrace.pipeline.location import Location
-from headrace.pipeline.origins import Origin, epoch_key, loads_key, offset_key, partitions_key
+from headrace.pipeline.origins import (
+    Origin,
+    dead_key,
+    dead_range_keys,
+    epoch_key,
+    loads_key,
+    offset_key,
+    partitions_key,
+    settled_key,
+)
 from headrace.pipeline.plan import Held, HeldTopic, LoadRefused, TopicPlan
+from headrace.pipeline.replacing import files_with
+from headrace.pipeline.settling import settle
+from headrace.pipeline.splitting import OffsetRange
 from headrace.wire.metadata import NO_EPOCH
 
 DEAD_LETTERS_DIRECTORY: Final = "_dead_letters"
@@ -128,9 +141,24 @@ class LakeTable:
                 partitions[number] = Held(offset, epoch)
         return partitions
 
-    def dead_first(self, origin: Origin, partition: int) -> int:
-        """The first offset whose dead letter is not committed yet."""
-        return self.dead_letters.transaction(offset_key(self._loader, origin, partition), 0)
+    def may_have_dead_letters(self, ranges: Sequence[OffsetRange]) -> bool:
+        return bool(files_with(self.dead_letters, ranges))
+
+    def is_unsettled(self, origin: Origin) -> bool:
+        """Whether there are dead letters of which the rows do not tell yet, or which may be rows by now."""
+        return self.dead_letters.transaction(dead_key(self._loader, origin), 0) > self._settled(origin)
+
+    def _settled(self, origin: Origin) -> int:
+        """The last commit of dead letters of which nothing is left to do."""
+        by_rows = self.table.transaction(dead_key(self._loader, origin), 0)
+        return max(by_rows, self.dead_letters.transaction(settled_key(self._loader, origin), 0))
+
+    def _noted(self, origin: Origin, partition: int) -> OffsetRange | None:
+        """Where dead letters of a partition are unsettled."""
+        first, end, which = (
+            self.dead_letters.transaction(key, 0) for key in dead_range_keys(self._loader, origin, partition)
+        )
+        return OffsetRange(origin.place(partition), first, end) if which > self._settled(origin) else None
 
     # --- Committing ----------------------------------------------------------------------------------------------
 
@@ -146,16 +174,60 @@ class LakeTable:
                 self.table.add_columns(lacking)
             self._lacking = ()
 
-    def commit_dead_letters(self, plans: Sequence[TopicPlan], actions: Sequence[AddAction | RemoveAction]) -> None:
-        """Before the rows of the same load, and with offsets that say so."""
+    def commit_dead_letters(
+        self,
+        plans: Sequence[TopicPlan],
+        ranges: Sequence[OffsetRange],
+        actions: Sequence[AddAction],
+    ) -> dict[str, int]:
+        """Before the rows of the same load, with a note of where; what the commit of the rows repeats to settle it.
+
+        Nothing is repeated of a topic of which older ones are unsettled: `settle` is for these, and for the new.
+        """
         numbers: dict[str, int] = {}
+        repeated: dict[str, int] = {}
         for plan in plans:
-            numbers[loads_key(self._loader, plan.origin.topic)] = plan.loads + 1
-            for one in plan.changes:
-                key = offset_key(self._loader, plan.origin, one.place.partition)
-                numbers[key] = max(one.end, self.dead_letters.transaction(key, 0))
+            origin = plan.origin
+            mine = [each for each in ranges if each.place.topic == origin.topic]
+            if not mine:
+                continue
+            key = dead_key(self._loader, origin)
+            numbers[key] = self.dead_letters.transaction(key, 0) + 1
+            numbers[partitions_key(self._loader, origin)] = plan.partition_count
+            if not self.is_unsettled(origin):
+                repeated[key] = numbers[key]
+            for each in mine:
+                noted = self._noted(origin, each.place.partition) or each
+                bounds = (min(noted.first, each.first), max(noted.end, each.end), numbers[key])
+                numbers |= zip(dead_range_keys(self._loader, origin, each.place.partition), bounds, strict=True)
         if not self.dead_letters.try_commit(actions, transactions=numbers):
             raise LostRace(f"{self.dead_letters.location}: somebody else loads the same records; nothing was committed")
+        return repeated
+
+    def settle(
+        self, origins: Iterable[Origin], *, replaced: Sequence[OffsetRange] = (), written: Collection[str] = ()
+    ) -> None:
+        """Take dead letters out that are none by what the rows say, after a commit of rows."""
+        for origin in origins:
+            key = dead_key(self._loader, origin)
+            count = self.dead_letters.transaction(key, 0)
+            held = self.held(origin)
+            ends = {origin.place(number): one.next_offset for number, one in held.partitions.items()}
+            mine = [each for each in replaced if each.place.topic == origin.topic]
+            for _ in range(_TRIES_MAX):
+                partitions = range(self.dead_letters.transaction(partitions_key(self._loader, origin), 0))
+                noted = [each for number in partitions if (each := self._noted(origin, number)) is not None]
+                actions = settle(
+                    self.dead_letters, self.table, {origin.topic: origin}, noted, ends, replaced=mine, written=written
+                )
+                numbers = {key: count + 1, settled_key(self._loader, origin): count + 1}
+                if self.dead_letters.try_commit(actions, transactions=numbers):
+                    break
+                self.dead_letters.refresh()
+                if self.dead_letters.transaction(key, 0) != count:
+                    break  # Somebody else found it unsettled, and settles it or has done so.
+            else:
+                raise LakeError(f"{self.dead_letters.location}: the table changes too often; the next load settles it")
 
     def commit(
         self,
@@ -164,14 +236,17 @@ class LakeTable:
         entries: Iterable[Entry],
         *,
         kind: str = "load",
+        settles: Mapping[str, int] | None = None,
     ) -> None:
         """Files, offsets and ledger in one commit, on top of what the plans were made on; `LostRace` if it cannot be.
+
+        With it, the dead letters that were committed before are settled, where that is all there is to it.
 
         A commit that removes files is tried once: after any other commit they may not be there any more.
         """
         load_id = str(uuid.uuid4())
         metadata = commit_metadata(entries, load_id=load_id, kind=kind)
-        numbers: dict[str, int] = {}
+        numbers = dict(settles or {})
         for plan in plans:
             self._check_planned(plan)
             numbers |= plan.transactions(self._loader)
@@ -185,11 +260,11 @@ class LakeTable:
                 break  # It was made after all, and only the answer was lost.
             self._check_not_overtaken(plans, since)
             if any(isinstance(action, RemoveAction) for action in actions):
-                raise LostRace(f"{self.location}: the table was changed meanwhile; nothing was committed, run it again")
+                raise LostRace(f"{self.location}: the table was changed meanwhile; no row was committed, run it again")
             # The table was changed in another way; the same files may still be right for it.
             self._check_still_fits()
         else:
-            raise LakeError(f"{self.location}: the table changes too often to commit; nothing was committed")
+            raise LakeError(f"{self.location}: the table changes too often to commit; no row was committed")
         for plan in plans:
             # Where somebody else has loaded the topic on top of this by now, its number of loads says so to `held`.
             self._held[plan.origin] = plan.held_after(self._held[plan.origin])
@@ -210,7 +285,7 @@ class LakeTable:
             is_stale |= (known is None) != one.is_new or (known is not None and known.next_offset != one.first)
         if is_stale:
             raise LostRace(
-                f"{self.location}: another load of topic {plan.origin.topic!r} was first; nothing of this one was "
+                f"{self.location}: another load of topic {plan.origin.topic!r} was first; no row of this one was "
                 f"committed"
             )
 
@@ -221,8 +296,8 @@ class LakeTable:
                 rows = [row for commit in since for row in rows_of(commit) if row["topic"] == topic]
                 told = ", ".join(f"{topic}-{row['partition']} up to offset {row['end']}" for row in rows[:3])
                 raise LostRace(
-                    f"{self.location}: another load of topic {topic!r} was first ({told}). Nothing of this one was "
-                    f"committed; run it again to load what is left"
+                    f"{self.location}: another load of topic {topic!r} was first{f' ({told})' if told else ''}. No row "
+                    f"of this one was committed; run it again to load what is left"
                 )
 
     def _copy_ledger(self) -> None:

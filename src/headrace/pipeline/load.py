@@ -8,7 +8,8 @@ commit that adds the files. There is no checkpoint beside it. A large backlog is
 so that a load that is killed does not begin from nothing; a continuous load is this one, again and again.
 
 The order of things, each of which may be the last that a killed load did: ask the cluster, plan, run tasks, look at
-their files, ask the cluster again, commit dead letters, commit, copy the ledger.
+their files, ask the cluster again, commit dead letters, commit, copy the ledger, take out dead letters that are none
+(`settling`; only where something was replaced, or a load before this one was killed before it had).
 """
 
 import time
@@ -132,7 +133,7 @@ class Load:
             left = sum(one.end - one.first for plan in plans for one in plan.partitions)
             loaded.offsets_total = loaded.offsets + left
             self._tell(loaded)
-            if not (changed := [plan for plan in plans if plan.changes]):
+            if not (changed := [plan for plan in plans if plan.changes or self._is_unsettled(plan.origin)]):
                 return loaded
             step = limit_plans(changed, self._request.offsets_per_commit)
             try:
@@ -184,17 +185,18 @@ class Load:
             plans.append(plan_replay(origin, held, self._upstream.find(origin, held, ends), mine))
         table.grow()
         loaded.offsets_total = sum(each.size for each in ranges)
-        tasks = [self._task(each, origins[each.place.topic], dead_first=0) for each in task_ranges(ranges)]
+        tasks = [self._task(each, origins[each.place.topic]) for each in task_ranges(ranges)]
         result = self._read(tasks, loaded)
         self._upstream.check_unchanged(plans)
-        dead_actions = [*take_out(table.dead_letters, origins, ranges), *result.dead_actions]
         actions = [*take_out(table.table, origins, ranges), *result.actions]
         entries = [
             result.entry(origins[each.place.topic], each.place, first=each.first, end=each.end) for each in ranges
         ]
-        if dead_actions:
-            table.commit_dead_letters(plans, dead_actions)
+        if result.dead_actions or table.may_have_dead_letters(ranges):
+            table.commit_dead_letters(plans, ranges, result.dead_actions)
         table.commit(plans, actions, entries, kind="replay")
+        unsettled = [origin for origin in origins.values() if table.is_unsettled(origin)]
+        table.settle(unsettled, replaced=ranges, written=[action.path for action in result.dead_actions])
         loaded.add(entries, result)
 
     def _open(self) -> None:
@@ -231,10 +233,9 @@ class Load:
             )
         table.grow()
         origins = {plan.origin.topic: plan.origin for plan in plans}
-        tasks = []
-        for each in task_ranges([one.range for plan in plans for one in plan.partitions]):
-            origin = origins[each.place.topic]
-            tasks.append(self._task(each, origin, dead_first=table.dead_first(origin, each.place.partition)))
+        unsettled = [origin for origin in origins.values() if table.is_unsettled(origin)]
+        ranges = [one.range for plan in plans for one in plan.partitions]
+        tasks = [self._task(each, origins[each.place.topic]) for each in task_ranges(ranges)]
         result = self._read(tasks, loaded)
         self._upstream.check_unchanged(plans)
         entries = [
@@ -242,12 +243,19 @@ class Load:
             for plan in plans
             for one in plan.changes
         ]
+        settles = {}
         if result.dead_actions:
-            table.commit_dead_letters(plans, result.dead_actions)
-        table.commit(plans, result.actions, entries)
+            with_dead = {one.range.place for one in result.done if one.dead_rows}
+            noted = [each for each in ranges if each.place in with_dead]
+            settles = table.commit_dead_letters(plans, noted, result.dead_actions)
+        table.commit(plans, result.actions, entries, settles=settles)
+        table.settle(unsettled)
         loaded.add(entries, result)
 
-    def _task(self, each: OffsetRange, origin: Origin, *, dead_first: int) -> Task:
+    def _is_unsettled(self, origin: Origin) -> bool:
+        return self._table is not None and self._table.is_unsettled(origin)
+
+    def _task(self, each: OffsetRange, origin: Origin) -> Task:
         request = self._request
         return Task(
             range=each,
@@ -256,7 +264,6 @@ class Load:
             decoder=request.decoder,
             lake=request.lake,
             dead_letters=request.lake.child(DEAD_LETTERS_DIRECTORY),
-            dead_first=dead_first,
         )
 
     def _read(self, tasks: Sequence[Task], loaded: Loaded) -> "_Read":

@@ -8,9 +8,19 @@ name, survive checkpoints and clean-up of its log, and are part of the commit th
     LOADER:TOPIC:CLUSTER:ID                  how many partitions of this life of it are known
     LOADER:TOPIC:CLUSTER:ID:PARTITION        the offset that comes next
     LOADER:TOPIC:CLUSTER:ID:PARTITION:epoch  the leader epoch at the end of what was loaded
+    LOADER:TOPIC:CLUSTER:ID:dead             the commit of dead letters that went before this one
 
 The first is written by every commit, so that of two loads of one topic that were planned on the same state the second
-always fails. Knows nothing of Delta.
+always fails. The table of dead letters has numbers of its own, for `settling`:
+
+    LOADER:TOPIC:CLUSTER:ID                  how many partitions are known
+    LOADER:TOPIC:CLUSTER:ID:dead             how many commits of dead letters there were
+    LOADER:TOPIC:CLUSTER:ID:settled          up to which of them nothing is left to do
+    LOADER:TOPIC:CLUSTER:ID:PARTITION:first  where the last of them began in a partition,
+    LOADER:TOPIC:CLUSTER:ID:PARTITION:end    where it ended,
+    LOADER:TOPIC:CLUSTER:ID:PARTITION:dead   and which it was
+
+Knows nothing of Delta.
 """
 
 import re
@@ -54,3 +64,17 @@ def offset_key(loader: str, origin: Origin, partition: int) -> str:
 
 def epoch_key(loader: str, origin: Origin, partition: int) -> str:
     return f"{offset_key(loader, origin, partition)}:epoch"
+
+
+def dead_key(loader: str, origin: Origin) -> str:
+    return f"{partitions_key(loader, origin)}:dead"
+
+
+def settled_key(loader: str, origin: Origin) -> str:
+    return f"{partitions_key(loader, origin)}:settled"
+
+
+def dead_range_keys(loader: str, origin: Origin, partition: int) -> tuple[str, str, str]:
+    """Of the first offset, of the end, and of which commit it was."""
+    key = offset_key(loader, origin, partition)
+    return f"{key}:first", f"{key}:end", f"{key}:dead"

@@ -6,9 +6,11 @@ and what is read of it now put in, in one commit. A file that holds other rows a
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -23,6 +25,8 @@ from headrace.pipeline.origins import Origin
 from headrace.pipeline.plan import Found, HeldTopic, LoadRefused, TopicPlan
 from headrace.pipeline.splitting import OffsetRange
 from headrace.wire.metadata import NO_EPOCH
+
+Mask = npt.NDArray[np.bool_]
 
 _RANGE: Final = re.compile(r"(?:(?P<topic>[^/]+)/)?(?P<partition>\d+):(?P<first>\d+)-(?P<end>\d+)")
 
@@ -71,19 +75,40 @@ def take_out(
     table: Delta, origins: Mapping[TopicName, Origin], ranges: Sequence[OffsetRange]
 ) -> list[AddAction | RemoveAction]:
     """What removes the rows of these ranges from a table, and puts back what else is in their files."""
+
+    def keep(_: LiveFile, rows: pa.Table) -> Mask:
+        outside = np.ones(rows.num_rows, np.bool_)
+        for each in ranges:
+            outside &= ~inside(rows, origins[each.place.topic], each)
+        return outside
+
+    return write_without(table, files_with(table, ranges), keep)
+
+
+def files_with(table: Delta, ranges: Sequence[OffsetRange]) -> list[LiveFile]:
+    """Files that may have rows of one of these ranges."""
+    return [live for live in table.live_files() if any(may_hold(live, each) for each in ranges)]
+
+
+def read_file(table: Delta, live: LiveFile, names: Sequence[str] | None = None) -> pa.Table:
+    """Rows of one file, with the columns of the table: all that it has, or those that are named."""
+    with table.location.files().open_input_file(live.path) as source:
+        rows = pq.ParquetFile(source).read(columns=None if names is None else list(names))
+    # Whoever compacted or corrected rows may have written text and bytes in another of Arrow's ways.
+    columns = table.schema
+    return rows.cast(pa.schema([columns.field(name) for name in rows.column_names]))
+
+
+def write_without(
+    table: Delta, lives: Sequence[LiveFile], keep: Callable[[LiveFile, pa.Table], Mask]
+) -> list[AddAction | RemoveAction]:
+    """What removes rows that are not to be kept from these files: each that has any is written again without them."""
     actions: list[AddAction | RemoveAction] = []
-    files, columns = table.location.files(), table.schema
-    now_ms = time.time_ns() // 1_000_000
-    for live in table.live_files():
-        concerned = [each for each in ranges if may_hold(live, each)]
-        if not concerned:
-            continue
-        with files.open_input_file(live.path) as source:
-            rows = pq.ParquetFile(source).read()
-        # Whoever compacted or corrected rows may have written text and bytes in another of Arrow's ways.
-        rows = rows.cast(pa.schema([columns.field(name) for name in rows.column_names]))
-        keep = _outside(rows, origins, concerned)
-        if pc.all(keep, min_count=0).as_py():
+    files, now_ms = table.location.files(), time.time_ns() // 1_000_000
+    for live in lives:
+        rows = read_file(table, live)
+        kept = keep(live, rows)
+        if kept.all():
             continue
         actions.append(
             RemoveAction(
@@ -94,9 +119,9 @@ def take_out(
                 partition_values=dict(live.partition_values),
             )
         )
-        if (kept := rows.filter(keep)).num_rows:
-            written = write_file(files, kept, live.partition_values)
-            actions += check_files(files, [written], kept.schema)
+        if kept.any():
+            left = rows.filter(pa.array(kept))
+            actions += check_files(files, [write_file(files, left, live.partition_values)], left.schema)
     return actions
 
 
@@ -115,15 +140,13 @@ def may_hold(live: LiveFile, range_: OffsetRange) -> bool:
     return True
 
 
-def _outside(rows: pa.Table, origins: Mapping[TopicName, Origin], ranges: Sequence[OffsetRange]) -> Any:
-    """Which rows are of none of the ranges. Rows of another life of a topic have nothing to do with it."""
-    inside: Any = pa.array([False] * rows.num_rows)
-    for place, first, end in ranges:
-        origin = origins[place.topic]
-        mine = pc.equal(rows["topic"], origin.topic)
-        for name, value in (("cluster_id", origin.cluster_id), ("topic_id", origin.topic_id)):
-            mine = pc.and_(mine, pc.equal(rows[name], value))
-        mine = pc.and_(mine, pc.equal(rows["partition"], place.partition))
-        mine = pc.and_(mine, pc.and_(pc.greater_equal(rows["offset"], first), pc.less(rows["offset"], end)))
-        inside = pc.or_(inside, mine)
-    return pc.invert(pc.fill_null(inside, False))
+def inside(rows: pa.Table, origin: Origin, range_: OffsetRange) -> Mask:
+    """Which rows are of a range. Rows of another life of a topic have nothing to do with it."""
+    place, first, end = range_
+    found = np.ones(rows.num_rows, np.bool_)
+    for name, value in zip(("cluster_id", "topic", "topic_id"), origin, strict=True):
+        found &= np.asarray(pc.fill_null(pc.equal(rows[name], value), False))
+    offsets = pc.and_(pc.greater_equal(rows["offset"], first), pc.less(rows["offset"], end))
+    of_partition = pc.and_(pc.equal(rows["partition"], place.partition), offsets)
+    mask: Mask = found & np.asarray(pc.fill_null(of_partition, False))
+    return mask

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from headrace.columnar import Scan
 from headrace.errors import HeadraceError
 from headrace.pipeline.columns import DEAD_LETTERS
-from headrace.pipeline.decoding import Decoder, from_offset
+from headrace.pipeline.decoding import Decoder
 from headrace.pipeline.files import RowFiles, WrittenFile, all_together, by_hour
 from headrace.pipeline.location import Location
 from headrace.pipeline.origins import Origin
@@ -32,7 +32,6 @@ class Task:
     decoder: Decoder
     lake: Location
     dead_letters: Location
-    dead_first: int  # Dead letters before this offset are committed already.
 
 
 class TaskDone(NamedTuple):
@@ -40,7 +39,7 @@ class TaskDone(NamedTuple):
     rows: int
     files: Sequence[WrittenFile]
     dead_files: Sequence[WrittenFile]
-    dead_rows: int  # All of the range, also those that were committed before.
+    dead_rows: int
 
 
 class TaskFailed(NamedTuple):
@@ -65,12 +64,10 @@ def _read(task: Task) -> TaskDone:
     place, first, end = task.range
     files = RowFiles(task.lake.files(), task.decoder.schema, groups=by_hour)
     dead_files = RowFiles(task.dead_letters.files(), DEAD_LETTERS, groups=all_together)
-    dead_rows = 0
     with closing(Scan(task.settings, {place.topic: [place.partition]}, start=first, end=end)) as scan:
         for batch in scan:
             rows, dead = task.decoder.decode(batch, task.origin)
             assert rows.num_rows + dead.num_rows == batch.num_rows
             files.add(rows)
-            dead_files.add(from_offset(dead, task.dead_first))
-            dead_rows += dead.num_rows
-    return TaskDone(task.range, files.rows, files.finish(), dead_files.finish(), dead_rows)
+            dead_files.add(dead)
+    return TaskDone(task.range, files.rows, files.finish(), dead_files.finish(), dead_files.rows)

@@ -5,7 +5,7 @@ import pyarrow as pa
 from headrace.columnar.schema import COLUMNS, schema_of
 from headrace.ids import TopicName
 from headrace.pipeline.columns import DEAD_LETTERS, RAW
-from headrace.pipeline.decoding import RawDecoder, from_offset
+from headrace.pipeline.decoding import RawDecoder
 from headrace.pipeline.origins import Origin
 
 ORIGIN = Origin("cluster", TopicName("clicks"), "id-1")
@@ -58,10 +58,3 @@ def test_times_that_no_table_can_hold_are_dead_letters() -> None:
 def test_an_empty_batch_is_nothing() -> None:
     rows, dead = RawDecoder().decode(batch(), ORIGIN)
     assert (rows.num_rows, dead.num_rows) == (0, 0)
-
-
-def test_dead_letters_that_are_committed_already_are_left_out() -> None:
-    _, dead = RawDecoder().decode(batch(2**62, 2**62, 2**62, first=5), ORIGIN)
-    assert from_offset(dead, 0) is dead
-    assert from_offset(dead, 7)["offset"].to_pylist() == [7]
-    assert from_offset(dead, 8).num_rows == 0
