@@ -272,6 +272,36 @@ def test_what_a_task_could_not_read_is_told_in_one_sentence_and_nothing_is_commi
     assert not rows_of(lake)
 
 
+def test_what_expires_while_tasks_run_is_passed_over_where_that_is_wanted(broker: Broker, lake: Path) -> None:
+    write_clicks(broker, 20, partitions=1)
+    load(broker, lake)
+    write_clicks(broker, 80, partitions=1)
+    cuts = [50, 70]
+
+    def run(tasks: Any, tell: Any) -> list[TaskOutcome]:
+        if cuts:
+            cut(broker.bootstrap, "clicks", cuts.pop(0))
+        return run_here(tasks, tell)
+
+    loaded = load(broker, lake, run=run, skips_missing=True)
+    assert (loaded.rows, loaded.missing, loaded.offsets) == (30, 50, 80)
+    assert read_ledger(parse_location(lake))["missing"].to_pylist() == [0, 50]
+    assert load(broker, lake).commits == 0
+
+
+@pytest.mark.parametrize("told", [[], [0, 0], [0, 1, 1]])
+def test_tasks_that_are_not_told_of_each_once_are_not_committed(broker: Broker, lake: Path, told: list[int]) -> None:
+    write_clicks(broker, 100, partitions=2)
+
+    def run(tasks: Any, tell: Any) -> list[TaskOutcome]:
+        outcomes = run_here(tasks, tell)
+        return [outcomes[index] for index in told]
+
+    with pytest.raises(TaskTrouble, match="2 tasks were to be done, and these are told of: "):
+        load(broker, lake, run=run)
+    assert not rows_of(lake)
+
+
 # --- Two at once ------------------------------------------------------------------------------------------------
 
 

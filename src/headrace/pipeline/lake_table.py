@@ -354,10 +354,18 @@ def check_columns(table: Delta, rows: pa.Schema) -> list[pa.Field]:
     for column in wanted:
         index = found.get_field_index(column.name)
         if index < 0:
+            if not column.nullable:
+                raise SchemaRefused(
+                    f"{table.location}: column {column.name} would be new and must not be null, as in older rows"
+                )
             added.append(column)
         elif found.field(index).type != column.type:
             raise SchemaRefused(
                 f"{table.location}: column {column.name} is {found.field(index).type}, and would be {column.type}"
+            )
+        elif column.nullable and not found.field(index).nullable:
+            raise SchemaRefused(
+                f"{table.location}: column {column.name} must not be null, and would be one that may be"
             )
     for column in found:
         if wanted.get_field_index(column.name) < 0:

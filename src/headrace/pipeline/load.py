@@ -235,7 +235,8 @@ class Load:
         origins = {plan.origin.topic: plan.origin for plan in plans}
         unsettled = [origin for origin in origins.values() if table.is_unsettled(origin)]
         ranges = [one.range for plan in plans for one in plan.partitions]
-        tasks = [self._task(each, origins[each.place.topic]) for each in task_ranges(ranges)]
+        skips = self._request.skips_missing
+        tasks = [self._task(each, origins[each.place.topic], skips_missing=skips) for each in task_ranges(ranges)]
         result = self._read(tasks, loaded)
         self._upstream.check_unchanged(plans)
         entries = [
@@ -255,7 +256,7 @@ class Load:
     def _is_unsettled(self, origin: Origin) -> bool:
         return self._table is not None and self._table.is_unsettled(origin)
 
-    def _task(self, each: OffsetRange, origin: Origin) -> Task:
+    def _task(self, each: OffsetRange, origin: Origin, *, skips_missing: bool = False) -> Task:
         request = self._request
         return Task(
             range=each,
@@ -264,6 +265,7 @@ class Load:
             decoder=request.decoder,
             lake=request.lake,
             dead_letters=request.lake.child(DEAD_LETTERS_DIRECTORY),
+            skips_missing=skips_missing,
         )
 
     def _read(self, tasks: Sequence[Task], loaded: Loaded) -> "_Read":
@@ -282,7 +284,10 @@ class Load:
                 told = f"{place} from offset {first} to {end}: {outcome.reason}"
                 raise Unavailable(told) if outcome.may_pass else TaskTrouble(told)
             done.append(outcome)
-        assert sorted(one.range for one in done) == sorted(task.range for task in tasks)
+        if sorted(one.range for one in done) != sorted(task.range for task in tasks):
+            # What runs tasks is a cluster as well: what it leaves out or tells twice would be lost or doubled.
+            told = ", ".join(f"{place}:{first}-{end}" for place, first, end in sorted(one.range for one in done))
+            raise TaskTrouble(f"{len(tasks)} tasks were to be done, and these are told of: {told or 'none'}")
         lake = self._request.lake
         files = [file for one in done for file in one.files]
         dead_files = [file for one in done for file in one.dead_files]

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headrace.columnar import Scan
+from headrace.columnar import OffsetsGone, Scan
 from headrace.errors import HeadraceError
 from headrace.pipeline.columns import DEAD_LETTERS
 from headrace.pipeline.decoding import Decoder
@@ -32,6 +32,7 @@ class Task:
     decoder: Decoder
     lake: Location
     dead_letters: Location
+    skips_missing: bool = False
 
 
 class TaskDone(NamedTuple):
@@ -45,7 +46,7 @@ class TaskDone(NamedTuple):
 class TaskFailed(NamedTuple):
     range: OffsetRange
     reason: str
-    may_pass: bool  # The cluster was away: a later load may find it.
+    may_pass: bool  # Planned again, it may be found: the cluster was away, or offsets are gone that may be.
 
 
 TaskOutcome = TaskDone | TaskFailed
@@ -57,7 +58,8 @@ def run_task(task: Task) -> TaskOutcome:
     try:
         return _read(task)
     except HeadraceError as error:
-        return TaskFailed(task.range, str(error), isinstance(error, Unavailable))
+        may_pass = isinstance(error, Unavailable) or (task.skips_missing and isinstance(error, OffsetsGone))
+        return TaskFailed(task.range, str(error), may_pass)
 
 
 def _read(task: Task) -> TaskDone:
@@ -67,7 +69,7 @@ def _read(task: Task) -> TaskDone:
     with closing(Scan(task.settings, {place.topic: [place.partition]}, start=first, end=end)) as scan:
         for batch in scan:
             rows, dead = task.decoder.decode(batch, task.origin)
-            assert rows.num_rows + dead.num_rows == batch.num_rows
+            assert rows.num_rows + dead.num_rows == batch.num_rows  # Whatever is in the batch: no decoder drops any.
             files.add(rows)
             dead_files.add(dead)
     return TaskDone(task.range, files.rows, files.finish(), dead_files.finish(), dead_files.rows)

@@ -221,6 +221,20 @@ def test_a_column_that_became_something_else_meanwhile_is_refused(lake: Location
         commit(table, planned)
 
 
+def test_a_column_that_must_not_be_null_is_not_added_to_rows_that_have_none(lake: Location) -> None:
+    create(lake)
+    with pytest.raises(SchemaRefused, match="column size would be new and must not be null, as in older rows"):
+        LakeTable.open(lake, loader="me", kind="raw", rows=RAW.append(pa.field("size", pa.int64(), nullable=False)))
+
+
+def test_a_column_that_must_not_be_null_stays_one(lake: Location) -> None:
+    strict = RAW.append(pa.field("size", pa.int64(), nullable=False))
+    LakeTable.create(lake, loader="me", kind="raw", rows=strict)
+    assert LakeTable.open(lake, loader="me", kind="raw", rows=strict) is not None
+    with pytest.raises(SchemaRefused, match="column size must not be null, and would be one that may be"):
+        LakeTable.open(lake, loader="me", kind="raw", rows=RAW.append(pa.field("size", pa.int64())))
+
+
 def test_a_table_belongs_to_one_loader(lake: Location) -> None:
     create(lake)
     with pytest.raises(OtherLoader, match="belongs to the loader 'me': 'you' would load everything a second time"):
