@@ -48,10 +48,10 @@ def count_with(spark: SparkSession, options: Mapping[str, str] | None = None) ->
     """For `headrace.audit.auditing.audit`. `options` open the table, where it lies in an object store."""
 
     def count_rows(path: str, topic: str, loaded: LoadedTopic, counted: Counted) -> Counts:
-        table = frame(spark, path, options=options).where(col("topic") == topic)
-        rows = table.select(*columns_to_count(table.columns))
+        columns = columns_to_count(frame(spark, path, options=options).columns)
+        rows = frame(spark, path, options=options, columns=["topic", *columns]).where(col("topic") == topic)
         counts = Counts()
-        for part in rows.mapInArrow(partial(count_part, loaded=loaded), _SCHEMA).collect():
+        for part in rows.select(*columns).mapInArrow(partial(count_part, loaded=loaded), _SCHEMA).collect():
             _add(part.asDict(), counts, counted)
         return counts
 
