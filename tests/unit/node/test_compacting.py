@@ -11,7 +11,7 @@ from headrace.protocol.records import Record, decode_records, encode_batch
 from headrace.sim.cleaner import SimCleaner
 from headrace.sim.disk import Operation, Survival
 from headrace.storage.log import PartitionLog
-from tests.unit.node.driven_node import TIMESTAMP_MS, DrivenNode
+from tests.unit.node.driven_node import DrivenNode
 
 SECOND_US = 1_000_000
 SEGMENT: dict[str, Any] = {"internal_segment_bytes": "500", "min_cleanable_dirty_ratio": "0.01"}
@@ -30,7 +30,7 @@ class CompactingNode(DrivenNode):
             self.put(topic, b"%d" % (number % keys), b"%d" % number, partition=partition)
 
     def put(self, topic: str, key: bytes, value: bytes | None, *, partition: int = 0) -> None:
-        batch = encode_batch([Record(key, value, timestamp_ms=TIMESTAMP_MS)])
+        batch = encode_batch([Record(key, value, timestamp_ms=self.clock.wall_ms())])
         partitions = [{"index": partition, "records": batch}]
         body = {"acks": -1, "timeout_ms": 1000, "topic_data": [{"name": topic, "partition_data": partitions}]}
         (written,) = self.ask("Produce", 9, **body)["responses"][0]["partition_responses"]
@@ -113,6 +113,35 @@ def test_a_log_that_is_hardly_dirty_waits() -> None:
     driven.update("t", 20)
     driven.wait()
     assert len(driven.told_of("log cleaned")) == 1
+
+
+def test_records_stay_as_long_as_they_are_young() -> None:
+    driven = CompactingNode()
+    driven.create("t", cleanup_policy="compact", min_compaction_lag_ms="60000", **SEGMENT)
+    driven.update("t", 60)
+    driven.wait(30)
+    driven.restart()
+    driven.wait(25)
+    assert len(driven.records("t")) == 60
+    driven.wait(10)
+    assert len(driven.records("t")) < 20
+    assert latest(driven.records("t")) == {b"0": b"57", b"1": b"58", b"2": b"59"}
+
+
+def test_a_log_that_is_hardly_dirty_does_not_wait_for_ever() -> None:
+    driven = CompactingNode()
+    settings = {"min_cleanable_dirty_ratio": "0.9", "max_compaction_lag_ms": "60000"}
+    driven.create("t", cleanup_policy="compact", internal_segment_bytes="500", **settings)
+    driven.update("t", 200, keys=200)
+    driven.wait()
+    driven.update("t", 20)
+    before = driven.records("t")
+    driven.wait(55)
+    assert driven.records("t") == before
+    driven.wait(10)
+    assert len(driven.told_of("log cleaned")) == 2
+    assert len(driven.records("t")) < len(before)
+    assert latest(driven.records("t")) == latest(before)
 
 
 def test_it_can_be_switched_off() -> None:
