@@ -80,6 +80,23 @@ def test_replay_puts_ranges_in_the_place_of_their_rows(broker: Broker, lake: Pat
     assert kinds[-3:] == [("replay", 0, 5, 15), ("replay", 1, 0, 3), ("replay", 0, 0, 20)]
 
 
+def test_replay_makes_rows_of_dead_letters(broker: Broker, lake: Path, load: Load, tmp_path: Path) -> None:
+    broker.create_topic("clicks")
+    fill(broker.bootstrap, "clicks", ['{"page": "/"}', '{"page": "/", "count": 3}', "oops"])
+    schema = tmp_path / "schema.json"
+    told = []
+    for text, words in (
+        ('{"page": "string"}', ()),
+        ('{"page": "string", "count": "long"}', ("--replay", "dead-letters")),
+    ):
+        schema.write_text(text)
+        told.append(load("--format", "json", "--schema", schema, *words))
+        cut(broker.bootstrap, "clicks", 3)
+    assert [(each["rows"], each["dead_letters"]) for each in told] == [(1, 2), (1, 1)]
+    assert sorted(DeltaTable(lake).to_pyarrow_table()["offset"].to_pylist()) == [0, 1]
+    assert DeltaTable(lake / "_dead_letters").to_pyarrow_table()["offset"].to_pylist() == [2]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [("clicks/0", "is not"), ("views/0:1-2", "of which topic? There are clicks"), ("clicks/0:2-2", "is not behind")],

@@ -76,7 +76,8 @@ def load(
         typer.Option(
             "--replay",
             metavar="TOPIC/PARTITION:FIRST-END",
-            help="Load these offsets once more, in place of their rows. May be repeated.",
+            help="Load these offsets once more, in place of their rows. May be repeated. Or dead-letters: decode those "
+            "that the table keeps once more, also where the topic has them no longer.",
         ),
     ] = [],  # noqa: B006
     every: Annotated[
@@ -130,7 +131,7 @@ def load(
     from headrace.pipeline.json_decoding import JsonDecoder
     from headrace.pipeline.load import Load, LoadRequest
     from headrace.pipeline.location import parse_location
-    from headrace.pipeline.replacing import parse_replay
+    from headrace.pipeline.replacing import DEAD_LETTERS_WORD, parse_replay
     from headrace.pipeline.session import spark_session
     from headrace.pipeline.spark_tasks import SparkTasks
 
@@ -141,7 +142,8 @@ def load(
 
         sys.path.insert(0, str(Path.cwd()))  # Where people have their own.
         decoder, kind = transformed(decoder, transform), f"{kind} --transform {transform}"
-    ranges = [parse_replay(text, topics) for text in replay]
+    retries = replay == [DEAD_LETTERS_WORD]
+    ranges = [] if retries else [parse_replay(text, topics) for text in replay]
     settings = parse_pairs(spark_options, option="--spark-option")
     request = LoadRequest(
         topics=topics,
@@ -156,9 +158,11 @@ def load(
     )
     run = SparkTasks(lambda: spark_session(master=master, app="headrace load", settings=settings))
     name = ", ".join(topics)
-    with _shown(name, has_end=once or bool(ranges)) as tell, Load(request, run=run, tell=tell) as work:
+    with _shown(name, has_end=once or bool(replay)) as tell, Load(request, run=run, tell=tell) as work:
         try:
-            if ranges:
+            if retries:
+                _tell_result(work.retry(), lake, as_json=as_json)
+            elif ranges:
                 _tell_result(work.replay(ranges), lake, as_json=as_json)
             elif once:
                 _tell_result(work.once(), lake, as_json=as_json)

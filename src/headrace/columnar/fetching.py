@@ -460,8 +460,8 @@ class Prefetch:
             )
         if not self._skip_missing:
             raise OffsetsGone(
-                f"{source.place} begins at offset {earliest}: {source.position} and what follows was deleted "
-                f'meanwhile. missing="skip" goes on from there'
+                f"{source.place} begins at offset {earliest}: {source.position} and what follows was deleted meanwhile",
+                'missing="skip" goes on from there',
             )
         source.position = earliest
 

@@ -36,7 +36,18 @@ class Range(NamedTuple):
 
 
 class OffsetsGone(HeadraceError):
-    """Offsets that were asked for are not in the log: deleted already, or never written."""
+    """Offsets that were asked for are not in the log: deleted already, or never written.
+
+    `what` says which, without the advice to those who read with `headrace.columnar`.
+    """
+
+    def __init__(self, what: str, advice: str = "") -> None:
+        super().__init__(what, advice)
+        self.what = what
+        self._advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.what}. {self._advice}" if self._advice else self.what
 
 
 def choose(positions: Positions, place: TopicPartition, *, otherwise: Position) -> Position:
@@ -108,8 +119,8 @@ def settle(
     if first < earliest:
         if not skip_missing:
             raise OffsetsGone(
-                f"{place} begins at offset {earliest}: {first} and what follows was deleted. "
-                f'Begin at "earliest", or say missing="skip"'
+                f"{place} begins at offset {earliest}: {first} and what follows was deleted",
+                'Begin at "earliest", or say missing="skip"',
             )
         first = earliest
     for word, offset in (("start", first), ("end", last)):

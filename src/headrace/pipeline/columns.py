@@ -50,7 +50,7 @@ LEDGER: Final = pa.schema(
     [
         pa.field("version", pa.int64()),  # Of the table, made by this commit.
         pa.field("load_id", pa.string()),
-        pa.field("kind", pa.string()),  # load, or replay.
+        pa.field("kind", pa.string()),  # load, replay or retry.
         pa.field("committed_at", pa.timestamp("us", "UTC")),
         pa.field("cluster_id", pa.string()),
         pa.field("topic", pa.string()),

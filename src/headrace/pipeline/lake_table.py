@@ -38,6 +38,7 @@ from headrace.pipeline.origins import (
 )
 from headrace.pipeline.plan import Held, HeldTopic, LoadRefused, TopicPlan
 from headrace.pipeline.replacing import files_with
+from headrace.pipeline.retrying import letter_ranges
 from headrace.pipeline.settling import settle
 from headrace.pipeline.splitting import OffsetRange
 from headrace.wire.metadata import NO_EPOCH
@@ -143,6 +144,14 @@ class LakeTable:
 
     def may_have_dead_letters(self, ranges: Sequence[OffsetRange]) -> bool:
         return bool(files_with(self.dead_letters, ranges))
+
+    def letter_ranges(self, origin: Origin) -> list[OffsetRange]:
+        """Where the dead letters of a topic are."""
+        ends = {number: one.next_offset for number, one in self.held(origin).partitions.items()}
+        return letter_ranges(self.dead_letters, origin, ends)
+
+    def letter_files(self, range_: OffsetRange) -> list[str]:
+        return [live.path for live in files_with(self.dead_letters, [range_])]
 
     def is_unsettled(self, origin: Origin) -> bool:
         """Whether there are dead letters of which the rows do not tell yet, or which may be rows by now."""

@@ -14,7 +14,7 @@ their files, ask the cluster again, commit dead letters, commit, copy the ledger
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -30,7 +30,7 @@ from headrace.pipeline.ledger import Entry
 from headrace.pipeline.location import Location
 from headrace.pipeline.origins import LOADER, Origin, parse_loader
 from headrace.pipeline.plan import HeldTopic, LoadRefused, TopicPlan, limit_plans, plan_topic
-from headrace.pipeline.replacing import NotLoaded, plan_replay, take_out
+from headrace.pipeline.replacing import NotLoaded, plan_none, plan_replay, take_out
 from headrace.pipeline.splitting import OffsetRange, split
 from headrace.pipeline.tasks import RunTasks, Task, TaskDone, TaskFailed
 from headrace.pipeline.upstream import Upstream
@@ -166,6 +166,29 @@ class Load:
         self._tell(loaded)
         return loaded
 
+    def retry(self) -> Loaded:
+        """Decode the dead letters of these topics once more, as the table keeps them: what is a row now becomes one.
+
+        Rows are added and none replaced, and no offset changes.
+        """
+        loaded, began_s = Loaded(), time.monotonic()
+        origins = self._upstream.origins(self._request.topics)
+        self._open()
+        if (table := self._table) is None:
+            raise NotLoaded(f"{self._request.lake} is no table yet: there are no dead letters")
+        # What is left of a load that was killed may be dead letters that are rows by now.
+        if left := [origin for origin in origins if table.is_unsettled(origin)]:
+            self._load([plan_none(origin, table.held(origin)) for origin in left], loaded)
+        plans = [plan_none(origin, table.held(origin)) for origin in origins]
+        ranges = [each for origin in origins for each in table.letter_ranges(origin)]
+        loaded.offsets_total = loaded.offsets + sum(each.size for each in ranges)
+        if ranges:
+            table.grow()
+            self._retry(plans, ranges, loaded)
+        loaded.elapsed_s = time.monotonic() - began_s
+        self._tell(loaded)
+        return loaded
+
     # --- One commit ----------------------------------------------------------------------------------------------
 
     def _replay(
@@ -197,6 +220,22 @@ class Load:
         table.commit(plans, actions, entries, kind="replay")
         unsettled = [origin for origin in origins.values() if table.is_unsettled(origin)]
         table.settle(unsettled, replaced=ranges, written=[action.path for action in result.dead_actions])
+        loaded.add(entries, result)
+
+    def _retry(self, plans: Sequence[TopicPlan], ranges: Sequence[OffsetRange], loaded: Loaded) -> None:
+        assert self._table is not None
+        table, origins = self._table, {plan.origin.topic: plan.origin for plan in plans}
+        tasks = [
+            replace(self._task(each, origins[each.place.topic]), letters=table.letter_files(each)) for each in ranges
+        ]
+        result = self._read(tasks, loaded)
+        self._upstream.check_unchanged(plans)
+        entries = [
+            result.entry(origins[each.place.topic], each.place, first=each.first, end=each.end) for each in ranges
+        ]
+        table.commit_dead_letters(plans, ranges, result.dead_actions)
+        table.commit(plans, result.actions, entries, kind="retry")
+        table.settle([origin for origin in origins.values() if table.is_unsettled(origin)])
         loaded.add(entries, result)
 
     def _open(self) -> None:

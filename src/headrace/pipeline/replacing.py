@@ -22,11 +22,13 @@ from headrace.pipeline.delta import Delta, LiveFile
 from headrace.pipeline.files import write_file
 from headrace.pipeline.footers import check_files
 from headrace.pipeline.origins import Origin
-from headrace.pipeline.plan import Found, HeldTopic, LoadRefused, TopicPlan
+from headrace.pipeline.plan import Found, HeldTopic, LoadRefused, OffsetsExpired, TopicPlan
 from headrace.pipeline.splitting import OffsetRange
 from headrace.wire.metadata import NO_EPOCH
 
 Mask = npt.NDArray[np.bool_]
+
+DEAD_LETTERS_WORD: Final = "dead-letters"  # In place of a range.
 
 _RANGE: Final = re.compile(r"(?:(?P<topic>[^/]+)/)?(?P<partition>\d+):(?P<first>\d+)-(?P<end>\d+)")
 
@@ -39,7 +41,9 @@ def parse_replay(text: str, topics: Sequence[str]) -> OffsetRange:
     """`TOPIC/PARTITION:FIRST-END`, the end itself not read; without the topic where only one is meant."""
     match = _RANGE.fullmatch(text)
     if match is None:
-        raise ConfigError(f"--replay {text!r} is not TOPIC/PARTITION:FIRST-END, such as clicks/0:1000-2000")
+        raise ConfigError(
+            f"--replay {text!r} is not TOPIC/PARTITION:FIRST-END, such as clicks/0:1000-2000, nor {DEAD_LETTERS_WORD}"
+        )
     topic: str = match["topic"] or (topics[0] if len(topics) == 1 else "")
     if topic not in topics:
         raise ConfigError(f"--replay {text!r}: of which topic? There are {', '.join(topics)}")
@@ -63,12 +67,24 @@ def plan_replay(
             have = "nothing" if known is None else f"what is before offset {known.next_offset}"
             raise NotLoaded(f"the table holds {have} of {place}: {first}-{end} cannot be replaced")
         now = found[place.partition]
+        if first < now.earliest:
+            raise OffsetsExpired(
+                f"{place} begins at offset {now.earliest}: {first}-{end} cannot be read once more and replaced. "
+                f"--replay {DEAD_LETTERS_WORD} makes rows of what the table keeps as dead letters"
+            )
         is_mended = now.held_epoch_end is not None and first <= max(0, now.held_epoch_end) and end == known.next_offset
         if is_mended and now.leader_epoch != NO_EPOCH:
             epochs[place.partition] = now.leader_epoch
     return TopicPlan(
         origin=origin, loads=held.loads, partitions=(), partition_count=1 + max(held.partitions), epochs=epochs
     )
+
+
+def plan_none(origin: Origin, held: HeldTopic) -> TopicPlan:
+    """A commit that reads nothing of the topic."""
+    if not held.partitions:
+        raise NotLoaded(f"the table holds nothing of topic {origin.topic!r} as it is now")
+    return TopicPlan(origin=origin, loads=held.loads, partitions=(), partition_count=1 + max(held.partitions))
 
 
 def take_out(

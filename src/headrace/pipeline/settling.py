@@ -48,7 +48,8 @@ def settle(
     lives = sorted(files_with(dead, [*ranges, *replaced]), key=lambda live: -live.modified_ms)
     if not lives:
         return []
-    settled = {each: _offsets_of(table, origins[each.place.topic], each) for each in ranges}
+    places = [read_file(dead, live, _PLACE) for live in lives]
+    settled = {each: _rows_among(table, places, origins[each.place.topic], each) for each in ranges}
 
     def keep(live: LiveFile, letters: pa.Table) -> Mask:
         kept = np.ones(letters.num_rows, np.bool_)
@@ -68,10 +69,15 @@ def settle(
     return write_without(dead, lives, keep)
 
 
-def _offsets_of(table: Delta, origin: Origin, range_: OffsetRange) -> _Offsets:
-    """Of the rows that a table has of a range."""
-    found: list[Any] = [np.empty(0, np.int64)]
-    for live in files_with(table, [range_]):
+def _rows_among(table: Delta, letters: Sequence[pa.Table], origin: Origin, range_: OffsetRange) -> _Offsets:
+    """The offsets of a range that these dead letters have, and rows as well."""
+    asked = np.unique(np.concatenate([np.asarray(part["offset"])[inside(part, origin, range_)] for part in letters]))
+    found: list[Any] = [asked[:0]]
+    for live in files_with(table, [range_]) if len(asked) else []:
+        least, greatest = live.bounds.get("offset", (None, None))
+        if least is not None and greatest is not None and not np.any((asked >= least) & (asked <= greatest)):
+            continue
         rows = read_file(table, live, _PLACE)
-        found.append(np.asarray(rows["offset"])[inside(rows, origin, range_)])
+        offsets = np.asarray(rows["offset"])[inside(rows, origin, range_)]
+        found.append(offsets[np.isin(offsets, asked)])
     return np.concatenate(found)

@@ -5,10 +5,12 @@ fail, be tried again, or run twice at once. A failure that trying again would no
 in one sentence; anything else is Spark's to try again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from headrace.columnar import OffsetsGone, Scan
 from headrace.errors import HeadraceError
@@ -17,6 +19,7 @@ from headrace.pipeline.decoding import Decoder
 from headrace.pipeline.files import RowFiles, WrittenFile, all_together, by_hour
 from headrace.pipeline.location import Location
 from headrace.pipeline.origins import Origin
+from headrace.pipeline.retrying import stored_records
 from headrace.pipeline.splitting import OffsetRange
 from headrace.wire.errors import Unavailable
 from headrace.wire.settings import ClientSettings
@@ -33,6 +36,7 @@ class Task:
     lake: Location
     dead_letters: Location
     skips_missing: bool = False
+    letters: Sequence[str] | None = None  # Files of dead letters to read, instead of the topic.
 
 
 class TaskDone(NamedTuple):
@@ -59,17 +63,26 @@ def run_task(task: Task) -> TaskOutcome:
         return _read(task)
     except HeadraceError as error:
         may_pass = isinstance(error, Unavailable) or (task.skips_missing and isinstance(error, OffsetsGone))
-        return TaskFailed(task.range, str(error), may_pass)
+        reason = error.what if isinstance(error, OffsetsGone) else str(error)
+        return TaskFailed(task.range, reason, may_pass)
 
 
 def _read(task: Task) -> TaskDone:
-    place, first, end = task.range
     files = RowFiles(task.lake.files(), task.decoder.schema, groups=by_hour)
     dead_files = RowFiles(task.dead_letters.files(), DEAD_LETTERS, groups=all_together)
-    with closing(Scan(task.settings, {place.topic: [place.partition]}, start=first, end=end)) as scan:
-        for batch in scan:
-            rows, dead = task.decoder.decode(batch, task.origin)
-            assert rows.num_rows + dead.num_rows == batch.num_rows  # Whatever is in the batch: no decoder drops any.
-            files.add(rows)
-            dead_files.add(dead)
+    for batch in _records(task):
+        rows, dead = task.decoder.decode(batch, task.origin)
+        assert rows.num_rows + dead.num_rows == batch.num_rows  # Whatever is in the batch: no decoder drops any.
+        files.add(rows)
+        dead_files.add(dead)
     return TaskDone(task.range, files.rows, files.finish(), dead_files.finish(), dead_files.rows)
+
+
+def _records(task: Task) -> Iterator[pa.RecordBatch]:
+    place, first, end = task.range
+    if task.letters is not None:
+        for path in task.letters:
+            yield from stored_records(task.dead_letters.files(), path, task.origin, task.range)
+        return
+    with closing(Scan(task.settings, {place.topic: [place.partition]}, start=first, end=end)) as scan:
+        yield from scan

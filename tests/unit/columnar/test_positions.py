@@ -64,8 +64,9 @@ def test_a_moment_after_the_last_record_is_the_end() -> None:
 
 
 def test_offsets_that_are_not_there() -> None:
-    with pytest.raises(OffsetsGone, match="clicks-0 begins at offset 10: 9 and what follows"):
+    with pytest.raises(OffsetsGone, match=r'was deleted\. Begin at "earliest", or say missing="skip"$') as gone:
         settled(9, 50)
+    assert gone.value.what == "clicks-0 begins at offset 10: 9 and what follows was deleted"
     assert settled(9, 50, skip_missing=True) == Range(CLICKS, 10, 50)
     with pytest.raises(OffsetsGone, match="clicks-0 ends at offset 50, before the end that was asked for, 51"):
         settled(10, 51)
