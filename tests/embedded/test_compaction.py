@@ -1,6 +1,8 @@
 """Compacted topics, with time in the test's hand: what a moved clock makes due is done when the call returns."""
 
-from headrace.testing import Broker
+import pytest
+
+from headrace.testing import Broker, BrokerError
 from tests.embedded.conftest import MakeBroker
 
 _HOUR_MS = 3_600_000
@@ -76,6 +78,17 @@ def test_what_cannot_be_cleaned_is_not_waited_for(broker: Broker) -> None:
     broker.clock.advance_wall(minutes=1)
     assert "log not cleaned" in broker.log_text()
     assert left(broker, 0) == [[b"1", b"2", b"3", b"tick"]]
+
+
+def test_records_are_waited_for_and_not_offsets(broker: Broker) -> None:
+    create(broker)
+    sealed_prices(broker, 0)
+    assert len(broker.wait_for_records("prices", 4)) == 4
+    broker.clock.advance_wall(minutes=1)
+    with pytest.raises(BrokerError, match="has 2 records after 0 s, not 3"):
+        broker.wait_for_records("prices", 3, timeout_s=0)
+    broker.produce("prices", b"7", key=b"fig")
+    assert [record.value for record in broker.wait_for_records("prices", 3)] == [b"3", b"tick", b"7"]
 
 
 def test_a_tombstone_goes_after_its_time(broker: Broker) -> None:
