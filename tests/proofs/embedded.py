@@ -2,15 +2,18 @@
 
 Each is used as a test uses one, through its socket and through the control socket, filled and cleared. In between and
 afterwards the test process is looked at: its threads, descriptors and children, its temporary directory, and its
-memory. How long a start and a clearing take decides only where the whole proof is run.
+memory: what is resident, in which allocators have a say, and behind some starts more what Python itself has allocated.
+How long a start and a clearing take decides only where the whole proof is run.
 """
 
 import ctypes
 import gc
 import os
+import sys
 import tempfile
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import combinations
@@ -32,11 +35,18 @@ RECORDS_PER_PARTITION: Final = 100
 # Over the first starts allocators and caches settle. What is lost with each start goes on being lost after them.
 WARM_STARTS: Final = 30
 GROWTH_KB_PER_START_MAX: Final = 2.5  # In CI's thirty samples the last of the settling is up to half of it.
+# What there is after these is compared with what there was before. A leak of an object or of 1 kB would be above that.
+TRACED_STARTS: Final = 10
+TRACED_WARM_STARTS: Final = 2
+OBJECTS_MORE_MAX: Final = 5
+TRACED_BYTES_MORE_MAX: Final = 5_000
+_NEAR: Final = 10
 _API_VERSIONS: Final = 18
 _PRODUCE: Final = 0
 _OFFSET_COMMIT: Final = 8
 _FIND_COORDINATOR: Final = 10
 _trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's.
+_clear_type_cache: Final = getattr(sys, "_clear_internal_caches", None) or getattr(sys, "_clear_type_cache", None)
 
 
 class Left(NamedTuple):
@@ -78,12 +88,19 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in children]
 
 
-def memory_kb() -> int:
-    """What is resident, without what only waits for the collector or the allocator to give it back.
+def _collect() -> None:
+    """A broker in a thread is made of cycles, as most programs are.
 
-    A broker in a thread is made of cycles, as most programs are.
+    And the interpreter remembers up to 4,096 names of attributes, of which every answer that is unpickled has new ones.
     """
     gc.collect()
+    if _clear_type_cache is not None:
+        _clear_type_cache()
+
+
+def memory_kb() -> int:
+    """What is resident, without what only waits for the collector or the allocator to give it back."""
+    _collect()
     if _trim is not None:
         _trim(0)
     status = Path("/proc/self/status").read_text()
@@ -91,8 +108,10 @@ def memory_kb() -> int:
 
 
 def growth_per_step(samples: Sequence[float]) -> float:
-    """The middle of the slopes between any two: a jump or two does not change it, and what is lost each time does."""
-    return median((two - one) / (to - at) for (at, one), (to, two) in combinations(enumerate(samples), 2))
+    """The middle of the slopes between any two that are near: what is lost each time changes it, and a jump or two do
+    not, which few of those lie across."""
+    pairs = combinations(enumerate(samples), 2)
+    return median((two - one) / (to - at) for (at, one), (to, two) in pairs if to - at <= _NEAR)
 
 
 @contextmanager
@@ -153,6 +172,10 @@ def clear(broker: Broker) -> float:
     return took_ms
 
 
+def make(way: str, pool: BrokerPool) -> Broker:
+    return pool.broker() if way == "fork" else Broker(in_thread=way == "thread")
+
+
 def run(work: Slice) -> Facts:
     ready_ms: dict[str, list[float]] = {way: [] for way in WAYS}
     clear_ms: dict[str, list[float]] = {way: [] for way in WAYS}
@@ -165,7 +188,7 @@ def run(work: Slice) -> Facts:
             beside_pool = Left.now(directory)
             for unit in work.each():
                 way = WAYS[unit % len(WAYS)]
-                broker = pool.broker() if way == "fork" else Broker(in_thread=way == "thread")
+                broker = make(way, pool)
                 began_s = time.perf_counter()
                 with broker:
                     ready_ms[way].append((time.perf_counter() - began_s) * 1000)
@@ -174,11 +197,14 @@ def run(work: Slice) -> Facts:
                     clear_ms[way].append(clear(broker))
                 assert not (left := Left.now(directory).beyond(beside_pool)), f"a broker by {way} left {left}"
                 samples_kb.append(memory_kb())
+            memory = check_memory(samples_kb)
+            for way in WAYS if memory else ():
+                memory |= check_traced(way, pool)
         assert not (left := Left.now(directory).beyond(at_first)), f"the pool left {left}"
     facts: Facts = {"starts": len(work.units)}
     facts |= {f"ready_ms_{way}_median_max": round(median(times), 1) for way, times in ready_ms.items() if times}
     facts |= {f"clear_ms_{way}_median_max": round(median(times), 1) for way, times in clear_ms.items() if times}
-    facts |= check_memory(samples_kb)
+    facts |= memory
     if work.is_full:
         check_times(facts)
     return facts
@@ -196,6 +222,35 @@ def check_memory(samples_kb: Sequence[int]) -> Facts:
         "memory_growth_kb_per_start_max": round(growth_kb, 2),
         "memory_from_first_to_last_sample_kb_max": warm_kb[-1] - warm_kb[0],
     }
+
+
+def check_traced(way: str, pool: BrokerPool) -> Facts:
+    """By what Python counts itself, whatever allocators do; in a process that has warmed up."""
+
+    def start(times: int) -> None:
+        for _ in range(times):
+            with make(way, pool) as broker:
+                use(broker)
+                fill(broker)
+                clear(broker)
+
+    def counted() -> tuple[int, int]:
+        _collect()
+        return len(gc.get_objects()), tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        start(TRACED_WARM_STARTS)
+        objects, size_bytes = counted()
+        start(TRACED_STARTS)
+        objects_then, bytes_then = counted()
+    finally:
+        tracemalloc.stop()
+    more_objects, more_bytes = objects_then - objects, bytes_then - size_bytes
+    told = f"{TRACED_STARTS} starts by {way} left {more_objects} objects and {more_bytes:,} bytes"
+    assert more_objects <= OBJECTS_MORE_MAX, told
+    assert more_bytes <= TRACED_BYTES_MORE_MAX, told
+    return {f"traced_objects_more_{way}_max": more_objects, f"traced_bytes_more_{way}_max": more_bytes}
 
 
 def check_times(facts: Facts) -> None:

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from headrace.testing import Broker
+from headrace.testing import Broker, BrokerPool
 from tests.proofs import embedded
 from tests.proofs.proof import Slice
 from tests.proofs.run import PROOFS
@@ -75,11 +76,34 @@ def test_memory_that_is_lost_with_each_start_is_found(tmp_path: Path, monkeypatc
         embedded.run(work)
 
 
+@pytest.mark.parametrize("lose", [None, lambda: random.randbytes(1_000), lambda: [None]], ids=["no", "1 kB", "object"])
+def test_a_little_that_is_lost_with_each_start_is_found(
+    monkeypatch: pytest.MonkeyPatch, lose: Callable[[], object] | None
+) -> None:
+    close, lost = Broker.close, list[object]()
+
+    def close_and_lose(broker: Broker) -> None:
+        close(broker)
+        if lose is not None:
+            lost.append(lose())
+
+    monkeypatch.setattr(embedded, "fill", lambda broker: None)
+    monkeypatch.setattr(Broker, "close", close_and_lose)
+    with BrokerPool() as pool:
+        if lose is None:
+            embedded.check_traced("thread", pool)
+        else:
+            with pytest.raises(AssertionError, match="10 starts by thread left"):
+                embedded.check_traced("thread", pool)
+
+
 @pytest.mark.parametrize(
     ("samples_kb", "growth_kb"),
     [
         ([100] * 30, 0),
-        ([100] * 5 + [900] * 25, 0),  # Memory that is taken once is not lost with each start.
+        ([100] * 5 + [900] * 25, 0),  # Memory that is taken once is not lost with each start,
+        ([100] * 15 + [900] * 15, 0),  # whenever that is.
+        ([100] * 10 + [500] * 10 + [900] * 10, 0),
         ([100 + 5 * start for start in range(30)], 5),
         ([100 + 15 * (start // 3) for start in range(30)], 5),  # One way of three leaks.
         ([100 + 20 * (start // 4) for start in range(30)], 5),  # A page at a time.
