@@ -152,6 +152,20 @@ def test_a_task_whose_range_went_away_since_it_was_planned(headrace_broker: Brok
     assert values(lenient) == []
 
 
+def test_a_task_whose_range_is_longer_than_the_log_by_now(headrace_broker: Broker, headrace_topic: str) -> None:
+    """A leader that knows less, or another log of this name."""
+    fill(headrace_broker.bootstrap, headrace_topic, range(10))
+    given = {"kafka.bootstrap.servers": headrace_broker.bootstrap, "subscribe": headrace_topic}
+    strict = BatchReader(given, schema_of(given)).partitions()
+    lenient = BatchReader({**given, "failOnDataLoss": "false"}, schema_of(given)).partitions()
+    delete(headrace_broker.bootstrap, headrace_topic)
+    headrace_broker.create_topic(headrace_topic)
+    fill(headrace_broker.bootstrap, headrace_topic, range(3))
+    with pytest.raises(DataLoss, match="of offsets 0 to 9 something is gone since this task was planned"):
+        values(strict)
+    assert values(lenient) == [b"0", b"1", b"2"]
+
+
 def test_a_task_takes_its_password_along_and_does_not_tell_it() -> None:
     given = {
         "kafka.bootstrap.servers": "here:9092",
@@ -316,3 +330,14 @@ def test_a_topic_made_anew_under_the_same_name(headrace_broker: Broker, headrace
     end = lenient.latestOffset(start, ALL)
     assert end == {headrace_topic: {"0": 3}}
     assert planned(lenient, start, end) == []
+
+
+def test_a_repeated_batch_whose_end_is_gone(headrace_broker: Broker, headrace_topic: str, stream: Stream) -> None:
+    """Its end is what a checkpoint says, and the log may be another by now."""
+    fill(headrace_broker.bootstrap, headrace_topic, range(60))
+    start, end = {headrace_topic: {"0": 50}}, {headrace_topic: {"0": 100}}
+    with pytest.raises(DataLoss, match="ends at offset 60, before the end that was asked for, 100"):
+        stream(subscribe=headrace_topic).partitions(start, end)
+    lenient = stream(subscribe=headrace_topic, failOnDataLoss="false")
+    assert planned(lenient, start, end) == [(0, 50, 60)]
+    assert planned(lenient, {headrace_topic: {"0": 70}}, end) == []

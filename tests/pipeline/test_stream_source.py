@@ -12,7 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from headrace.pipeline.behind import Behind, offsets_behind
 from headrace.testing import Broker
-from tests.pipeline.topics import cut, fill, grow
+from tests.pipeline.topics import cut, delete, fill, grow
 
 DEADLINE_S = 60.0
 
@@ -55,6 +55,13 @@ class Batches:
         """Until so many rows were seen."""
         return wait_until(lambda: found if len(found := self.rows()) >= count else None)
 
+    def forget_last_commit(self) -> None:
+        """As if Spark had not come to note that its last batch was done."""
+        last = max((self._checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+        last.unlink()
+        (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
+        self.seen.clear()
+
     def stop(self) -> None:
         for query in self._queries:
             query.stop()
@@ -70,6 +77,26 @@ def wait_until(look: Callable[[], Any]) -> Any:
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
     return found
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_batch_that_is_repeated_on_a_shorter_log(
+    batches: Batches, headrace_broker: Broker, headrace_topic: str, fails: bool
+) -> None:
+    """As after a crash before Spark's own note of the batch, and a topic that was made anew meanwhile."""
+    fill(headrace_broker.bootstrap, headrace_topic, range(10))
+    options = {"subscribe": headrace_topic, "startingOffsets": "earliest", "failOnDataLoss": str(fails).lower()}
+    batches.run(**options)
+    batches.forget_last_commit()
+    delete(headrace_broker.bootstrap, headrace_topic)
+    headrace_broker.create_topic(headrace_topic)
+    fill(headrace_broker.bootstrap, headrace_topic, range(6))
+    if fails:
+        with pytest.raises(StreamingQueryException, match="ends at offset 6, before the end that was asked for, 10"):
+            batches.run(**options)
+        return
+    batches.run(**options)
+    assert batches.seen[0] == batches.rows() == [(headrace_topic, 0, offset) for offset in range(6)]
 
 
 def test_what_is_available_now_by_and_by(batches: Batches, headrace_broker: Broker, headrace_topic: str) -> None:

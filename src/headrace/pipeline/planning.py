@@ -66,9 +66,7 @@ class Planner:
             _check_order(start, end)
         ranges = []
         for place in places:
-            if end[place] > latest[place]:
-                self._report(f"{place} ends at offset {latest[place]}, before the end that was asked for, {end[place]}")
-            whole = OffsetRange(place, start[place], min(end[place], latest[place]))
+            whole = OffsetRange(place, start[place], self._not_beyond(latest[place], place, end[place]))
             ranges.append(self._still_there(whole, earliest[place]))
         return ranges
 
@@ -91,10 +89,13 @@ class Planner:
         return waiting
 
     def stream_ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
-        """What one batch of a stream reads."""
-        there = set(self.partitions())
-        self._report_gone(end, there)
-        waiting = self.stream_waiting(start, {place: offset for place, offset in end.items() if place in there})
+        """What one batch of a stream reads. A repeated one was planned when the log may have been another."""
+        latest = self.latest_since(end)
+        self._report_gone(end, latest)
+        ends = {
+            place: self._not_beyond(latest[place], place, offset) for place, offset in end.items() if place in latest
+        }
+        waiting = self.stream_waiting(start, ends)
         earliest = self.earliest(each.place for each in waiting if each.size)
         return [self._still_there(each, earliest.get(each.place, each.first)) for each in waiting]
 
@@ -194,6 +195,11 @@ class Planner:
             if first > 0:
                 self._report(f"{place} is new to this query and begins at offset {first}: what was before is gone")
         return added
+
+    def _not_beyond(self, latest: int, place: TopicPartition, end: int) -> int:
+        if end > latest:
+            self._report(f"{place} ends at offset {latest}, before the end that was asked for, {end}")
+        return min(end, latest)
 
     def _still_there(self, whole: OffsetRange, earliest: int) -> OffsetRange:
         if whole.size and whole.first < earliest:

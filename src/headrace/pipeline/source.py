@@ -39,7 +39,9 @@ from headrace.pipeline.options import SourceOptions, parse_source_options, wants
 from headrace.pipeline.planning import DataLoss, Offsets, Planner
 from headrace.pipeline.splitting import OffsetRange, split
 from headrace.pipeline.triggers import Triggers
+from headrace.wire.cluster import Cluster
 from headrace.wire.errors import UnknownPartition, UnknownTopic
+from headrace.wire.offsets import LATEST, list_offsets
 from headrace.wire.settings import ClientSettings
 
 SCHEMA: Final = StructType(
@@ -87,7 +89,20 @@ def read_task(task: Task) -> Iterator[pa.RecordBatch]:
 
 
 def _scan(task: Task) -> Scan:
-    place, first, end = task.range
+    try:
+        return _scan_to(task, task.range.end)
+    except OffsetsGone:
+        if task.fails_on_data_loss:
+            raise
+    # A scan reads no less than it is asked for. Some of that may be there all the same.
+    place, _, end = task.range
+    with Cluster(task.client) as cluster:
+        latest = list_offsets(cluster, {place: LATEST}, read_committed=task.is_read_committed)
+    return _scan_to(task, min(end, latest[place].offset))
+
+
+def _scan_to(task: Task, end: int) -> Scan:
+    place, first, _ = task.range
     return Scan(
         task.client,
         {place.topic: [place.partition]},
