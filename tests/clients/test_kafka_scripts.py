@@ -71,6 +71,8 @@ def test_a_morning_with_kafkas_fingers(shell: Shell, topic_name: str, tmp_path: 
     changed = shell(f"kafka-configs --alter --topic {topic_name} --add-config segment.ms=60000")
     assert changed == f"Completed updating config for topic {topic_name}.\n"
     assert "segment.ms=60000 sensitive=false" in shell(f"kafka-configs --describe --topic {topic_name}")
+    described = shell("kafka-configs --describe --entity-type brokers").splitlines()
+    assert described == ["Dynamic configs for broker 1 are:", "Default configs for brokers in the cluster are:"]
     assert "was successful" in shell(f"kafka-consumer-groups --delete --group {topic_name}-readers")
     assert shell(f"kafka-topics --delete --topic {topic_name}") == ""
 
@@ -80,7 +82,8 @@ def test_failures_are_one_line_and_status_1(shell: Shell, topic_name: str) -> No
         f"kafka-topics --describe --topic {topic_name}": "does not exist as expected",
         f"kafka-topics --create --topic {topic_name} --replication-factor 3": "INVALID_REPLICATION_FACTOR",
         f"kafka-consumer-groups --describe --group {topic_name}": "does not exist",
-        f"kafka-configs --alter --topic {topic_name} --add-config a=b": "UNKNOWN_TOPIC_OR_PART",
+        f"kafka-configs --alter --topic {topic_name} --add-config a=b": "UNKNOWN_TOPIC_OR_PARTITION",
+        "kafka-configs --describe --broker 9": "The broker '9' doesn't exist",
         f"kafka-console-consumer --topic {topic_name} --group g --max-messages 1": "UNKNOWN_TOPIC_OR_PART",
         f"kafka-topics --list --command-config {os.devnull}-missing": "No such file",
     }.items():

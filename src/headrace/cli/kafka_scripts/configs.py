@@ -1,21 +1,24 @@
 """kafka-configs: show and change settings of topics and brokers.
 
-librdkafka knows no quotas, and reaches a broker's settings only through that broker: clients, users, addresses
-and defaults for all brokers are refused by name.
+Brokers are asked in their own words: librdkafka reaches no defaults for all of them, and keeps one synonym of each
+name. Quotas, of clients, users and addresses, are not known here and refused by name.
 """
 
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from headrace.cli.connection import Connection
 from headrace.cli.kafka_scripts.flags import Flag, Misused, Takes, Words
 from headrace.cli.kafka_scripts.script import Script, cluster_of
 from headrace.cli.output import CommandError
-from headrace.cli.topic_facts import answer_about
+from headrace.errors import ErrorCode
+from headrace.protocol.messages.alter_configs import INCREMENTAL_API
+from headrace.protocol.messages.describe_configs import API as DESCRIBE_API
+from headrace.protocol.schema import Value
+from headrace.wire.settings import Address
 
-_NO_QUOTAS: Final = "librdkafka has no quotas"
-_NO_DEFAULTS: Final = "librdkafka reaches only one broker's settings, not those for all"
+_NO_QUOTAS: Final = "quotas are not known here"
 # Between pairs of --add-config, but not inside the brackets that hold a value with commas.
 _COMMA: Final = re.compile(r",(?=[^\]]*(?:\[|$))")
 
@@ -25,26 +28,40 @@ FLAGS: Final = (
     Flag("all", help="With --describe, those that nobody has set as well."),
     Flag("entity-type", Takes.VALUE, "topics or brokers."),
     Flag("entity-name", Takes.VALUE, "The topic's name or the broker's number."),
-    Flag("entity-default", refused=_NO_DEFAULTS),
+    Flag("entity-default", help="With --entity-type brokers, what holds for all of them."),
     Flag("add-config", Takes.VALUE, "Settings to set: k1=v1,k2=[v1,v2],k3=v3."),
     Flag("add-config-file", Takes.VALUE, "A properties file of settings to set."),
     Flag("delete-config", Takes.VALUE, "Settings to unset: k1,k2."),
     Flag("force", ignored="nothing is ever asked"),
     Flag("topic", Takes.VALUE, "A topic: short for --entity-type topics --entity-name."),
     Flag("broker", Takes.VALUE, "A broker: short for --entity-type brokers --entity-name."),
-    Flag("broker-defaults", refused=_NO_DEFAULTS),
-    Flag("broker-logger", Takes.VALUE, refused="librdkafka does not reach a broker's log levels"),
+    Flag("broker-defaults", help="What holds for all brokers: short for --entity-type brokers --entity-default."),
+    Flag("broker-logger", Takes.VALUE, refused="a broker's log levels are not known here"),
     Flag("client", Takes.VALUE, refused=_NO_QUOTAS),
     Flag("client-defaults", refused=_NO_QUOTAS),
     Flag("user", Takes.VALUE, refused=_NO_QUOTAS),
     Flag("user-defaults", refused=_NO_QUOTAS),
     Flag("ip", Takes.VALUE, refused=_NO_QUOTAS),
     Flag("ip-defaults", refused=_NO_QUOTAS),
-    Flag("client-metrics", Takes.VALUE, refused="librdkafka has no settings for metrics of clients"),
+    Flag("client-metrics", Takes.VALUE, refused="metrics of clients are not known here"),
     Flag("group", Takes.VALUE, refused="groups of the classic protocol have no settings"),
     Flag("bootstrap-controller", Takes.VALUE, refused="ask a broker with --bootstrap-server"),
 )
-_DYNAMIC: Final = {"topics": "DYNAMIC_TOPIC_CONFIG", "brokers": "DYNAMIC_BROKER_CONFIG"}
+# Kafka's numbers, and the words that its tool has for them.
+_RESOURCE_TYPES: Final = {"topics": 2, "brokers": 4}
+_OF_TOPIC: Final = 1
+_OF_BROKER: Final = 2
+_OF_ALL_BROKERS: Final = 3
+_SOURCES: Final = {
+    _OF_TOPIC: "DYNAMIC_TOPIC_CONFIG",
+    _OF_BROKER: "DYNAMIC_BROKER_CONFIG",
+    _OF_ALL_BROKERS: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+}
+_DEFAULTS: Final = ""  # The name of what holds for all brokers.
+_SET: Final = 0
+_DELETE: Final = 1
 
 
 def run(words: Words) -> None:
@@ -56,7 +73,7 @@ def run(words: Words) -> None:
         describe(cluster_of(words), kind, name, is_all="all" in words)
     else:
         if name is None:
-            raise Misused("--alter needs --entity-name")
+            raise Misused("--alter needs --entity-name or --entity-default")
         added, deleted = _changes(words)
         if not added and not deleted:
             raise Misused("--alter needs --add-config, --add-config-file or --delete-config")
@@ -64,72 +81,109 @@ def run(words: Words) -> None:
 
 
 def describe(cluster: Connection, kind: str, name: str | None, *, is_all: bool) -> None:
-    for one in [name] if name is not None else _names(cluster, kind):
-        print(f"{'All' if is_all else 'Dynamic'} configs for {kind.removesuffix('s')} {one} are:")
-        for entry in _entries(cluster, kind, one, is_all=is_all):
+    names = [name] if name is not None else _names(cluster, kind)
+    for one, entries in _entries(cluster, kind, names, is_all=is_all).items():
+        if one == _DEFAULTS:
+            print(f"Default configs for {kind} in the cluster are:")
+        else:
+            print(f"{'All' if is_all else 'Dynamic'} configs for {kind.removesuffix('s')} {one} are:")
+        for entry in entries:
             print(entry_line(entry))
 
 
 def alter(cluster: Connection, kind: str, name: str, *, added: dict[str, str], deleted: list[str]) -> None:
-    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
-
-    own = {entry.name for entry in _entries(cluster, kind, name, is_all=False)}
+    own = {entry["name"] for entry in _entries(cluster, kind, [name], is_all=False)[name]}
     if strange := [key for key in deleted if key not in own]:
         raise CommandError(f"Invalid config(s): {','.join(strange)}")
     changes = [
-        *(ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in added.items()),
-        *(ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in deleted),
+        *({"name": key, "config_operation": _SET, "value": value} for key, value in added.items()),
+        *({"name": key, "config_operation": _DELETE, "value": None} for key in deleted),
     ]
-    resource = ConfigResource(_resource_type(kind), name, incremental_configs=changes)
-    for future in cluster.admin().incremental_alter_configs([resource], request_timeout=cluster.timeout_s).values():
-        answer_about(name, future)
-    print(f"Completed updating config for {kind.removesuffix('s')} {name}.")
+    resource = {"resource_type": _RESOURCE_TYPES[kind], "resource_name": name, "configs": changes}
+    body = {"resources": [resource], "validate_only": False}
+    (response,) = cluster.ask(_teller(cluster, kind, name), INCREMENTAL_API, body)["responses"]
+    _check(response)
+    if name == _DEFAULTS:
+        print(f"Completed updating default config for {kind} in the cluster.")
+    else:
+        print(f"Completed updating config for {kind.removesuffix('s')} {name}.")
 
 
-def entry_line(entry: Any) -> str:
-    from confluent_kafka.admin import ConfigSource
-
+def entry_line(entry: Value) -> str:
     synonyms = ", ".join(
-        f"{ConfigSource(one.source).name}:{one.name}={_value_text(one.value)}" for one in entry.synonyms.values()
+        f"{_SOURCES.get(one['source'], 'UNKNOWN')}:{one['name']}={_value_text(one['value'])}"
+        for one in entry["synonyms"]
     )
-    is_sensitive = str(bool(entry.is_sensitive)).lower()
-    return f"  {entry.name}={_value_text(entry.value)} sensitive={is_sensitive} synonyms={{{synonyms}}}"
+    is_sensitive = str(entry["is_sensitive"]).lower()
+    return f"  {entry['name']}={_value_text(entry['value'])} sensitive={is_sensitive} synonyms={{{synonyms}}}"
 
 
 def _value_text(value: str | None) -> str:
     return "null" if value is None else value
 
 
-def _entries(cluster: Connection, kind: str, name: str, *, is_all: bool) -> list[Any]:
-    from confluent_kafka.admin import ConfigResource, ConfigSource
+def _entries(cluster: Connection, kind: str, names: list[str], *, is_all: bool) -> dict[str, list[Value]]:
+    """By name. Those that somebody has set for just that, or all."""
+    asked: dict[Address, list[str]] = {}
+    for name in names:
+        asked.setdefault(_teller(cluster, kind, name), []).append(name)
+    found: dict[str, list[Value]] = {}
+    for address, some in asked.items():
+        resources = [
+            {"resource_type": _RESOURCE_TYPES[kind], "resource_name": name, "configuration_keys": None} for name in some
+        ]
+        body = {"resources": resources, "include_synonyms": True, "include_documentation": False}
+        for result in cluster.ask(address, DESCRIBE_API, body)["results"]:
+            _check(result)
+            found[result["resource_name"]] = sorted(result["configs"], key=lambda entry: str(entry["name"]))
+    return {
+        name: [entry for entry in found[name] if is_all or entry["config_source"] == _own_source(kind, name)]
+        for name in names
+    }
 
-    asked = [ConfigResource(_resource_type(kind), name)]
-    (future,) = cluster.admin().describe_configs(asked, request_timeout=cluster.timeout_s).values()
-    entries = sorted(answer_about(name, future).values(), key=lambda entry: str(entry.name))
-    return [entry for entry in entries if is_all or ConfigSource(entry.source).name == _DYNAMIC[kind]]
+
+def _own_source(kind: str, name: str) -> int:
+    return _OF_TOPIC if kind == "topics" else _OF_ALL_BROKERS if name == _DEFAULTS else _OF_BROKER
 
 
-def _resource_type(kind: str) -> Any:
-    from confluent_kafka.admin import ResourceType
+def _check(answer: Value) -> None:
+    code = ErrorCode(answer["error_code"])
+    if code is not ErrorCode.NONE:
+        name = answer["resource_name"]
+        raise CommandError(": ".join(text for text in (name, answer["error_message"], code.name) if text))
 
-    return {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}[kind]
+
+def _teller(cluster: Connection, kind: str, name: str) -> Address:
+    """A broker tells of itself; any tells of topics, and of what holds for all."""
+    brokers = cluster.cluster_metadata(cluster.admin()).brokers.values()
+    is_one = kind == "brokers" and name != _DEFAULTS
+    for broker in brokers:
+        if not is_one or broker.id == int(name):
+            return Address(str(broker.host), broker.port)
+    raise CommandError(f"The broker '{name}' doesn't exist and doesn't have dynamic config.")
 
 
 def _names(cluster: Connection, kind: str) -> list[str]:
     metadata = cluster.cluster_metadata(cluster.admin())
-    return sorted(metadata.topics) if kind == "topics" else [str(number) for number in sorted(metadata.brokers)]
+    return sorted(metadata.topics) if kind == "topics" else [*map(str, sorted(metadata.brokers)), _DEFAULTS]
 
 
 def _entity(words: Words) -> tuple[str, str | None]:
-    short = words.at_most_one("topic", "broker")
+    short = words.at_most_one("topic", "broker", "broker-defaults")
     if short is not None:
-        if "entity-type" in words or "entity-name" in words:
-            raise Misused(f"--{short} already says what --entity-type and --entity-name do")
+        if any(flag in words for flag in ("entity-type", "entity-name", "entity-default")):
+            raise Misused(f"--{short} already says what --entity-type, --entity-name and --entity-default do")
+        if short == "broker-defaults":
+            return "brokers", _DEFAULTS
         kind, name = f"{short}s", words.one(short)
     else:
         kind, name = words.required("entity-type"), words.one("entity-name")
-    if kind not in _DYNAMIC:
-        raise Misused(f"--entity-type {kind} is not supported here, only {' and '.join(_DYNAMIC)}")
+    if kind not in _RESOURCE_TYPES:
+        raise Misused(f"--entity-type {kind} is not supported here, only {' and '.join(_RESOURCE_TYPES)}")
+    if "entity-default" in words:
+        if kind != "brokers" or name is not None:
+            raise Misused("--entity-default goes with --entity-type brokers, and in place of --entity-name")
+        return kind, _DEFAULTS
     if kind == "brokers" and name is not None and not name.isdecimal():
         raise Misused(f"The entity name for brokers must be a valid integer broker id, but it is: {name}")
     return kind, name

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from headrace.cli.connection import Connection
+from headrace.cli.extras import require
 from headrace.cli.group_changes import commit_offsets, delete_groups, forget_offsets, plan_reset
 from headrace.cli.group_facts import (
     TYPES,
@@ -77,7 +78,7 @@ FLAGS: Final = (
     Flag("verbose", help="With --describe --members, show what each member reads."),
     Flag("state", Takes.MAYBE, "With --describe, show the state; with --list, only groups in these states."),
     Flag("type", Takes.MAYBE, "With --list, only groups of these types."),
-    Flag("validate-regex", Takes.VALUE, refused="groups with patterns on the broker's side are not known"),
+    Flag("validate-regex", Takes.VALUE, "Say whether this is a pattern as groups have it on the broker's side: RE2."),
 )
 _SCENARIOS: Final = (
     *("to-offset", "shift-by", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current", "from-file"),
@@ -92,7 +93,7 @@ def run(words: Words) -> None:
         "reset-offsets": reset_offsets,
         "delete-offsets": delete_offsets,
     }
-    action = words.only(*actions)
+    action = words.only(*actions, "validate-regex")
     words.check(
         action,
         {
@@ -105,6 +106,9 @@ def run(words: Words) -> None:
             "all-groups": ("describe", "delete", "reset-offsets"),
         },
     )
+    if action == "validate-regex":
+        validate_regex(words.required(action))
+        return
     timeout_ms = words.number("timeout") or _DEFAULT_TIMEOUT_MS
     actions[action](cluster_of(words, timeout_s=timeout_ms / 1000), words)
 
@@ -349,6 +353,20 @@ def delete_offsets(cluster: Connection, words: Words) -> None:
     print("\n".join(["", *left_aligned([("TOPIC", "PARTITION", "STATUS"), *rows], [15, 10])]))
     if failed:
         raise CommandError("Error: Encountered some partition-level error, see the details above.")
+
+
+def validate_regex(text: str) -> None:
+    """By RE2 itself, which Arrow has; Kafka's is the same in Java, with words of its own for what is wrong."""
+    require("pyarrow", extra="arrow")
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        pc.match_substring_regex(pa.array([""]), pattern=text)
+    except pa.ArrowInvalid as error:
+        reason = str(error).removeprefix("Invalid regular expression: ")
+        raise CommandError(f"The regular expression `{text}` is invalid: {reason}.") from None
+    print(f"The regular expression `{text}` is valid.")
 
 
 def _groups(cluster: Connection, words: Words) -> list[str]:

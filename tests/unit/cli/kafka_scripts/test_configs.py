@@ -1,7 +1,6 @@
 """Settings as kafka-configs takes and prints them."""
 
 import pytest
-from confluent_kafka.admin import ConfigEntry, ConfigSource
 
 from headrace.cli.kafka_scripts.configs import entry_line, parse_added
 from headrace.cli.kafka_scripts.flags import Misused
@@ -19,15 +18,18 @@ def test_what_is_no_setting(text: str) -> None:
 
 
 def test_a_setting_with_where_it_comes_from() -> None:
-    default = ConfigEntry("log.retention.ms", None, source=ConfigSource.DEFAULT_CONFIG)
-    own = ConfigEntry("retention.ms", "5", source=ConfigSource.DYNAMIC_TOPIC_CONFIG)
-    entry = ConfigEntry(
-        "retention.ms",
-        "5",
-        source=ConfigSource.DYNAMIC_TOPIC_CONFIG,
-        synonyms={"retention.ms": own, "log.retention.ms": default},
-    )
+    entry = {
+        "name": "retention.ms",
+        "value": "5",
+        "config_source": 1,
+        "is_sensitive": False,
+        "synonyms": [
+            {"name": "retention.ms", "value": "5", "source": 1},
+            {"name": "log.retention.ms", "value": "6", "source": 3},
+            {"name": "log.retention.ms", "value": None, "source": 5},
+        ],
+    }
     assert entry_line(entry) == (
-        "  retention.ms=5 sensitive=false "
-        "synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=5, DEFAULT_CONFIG:log.retention.ms=null}"
+        "  retention.ms=5 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=5, "
+        "DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=6, DEFAULT_CONFIG:log.retention.ms=null}"
     )
