@@ -9,7 +9,10 @@ link has no idle time; what lies before it waits for it, what lies behind it has
 2. Which of those had no idle time? A thread has none that runs, waits for a CPU or is stopped all the time: a broker
    that is kept from its CPU uses little of it, and is no less slow for that.
 
-A verdict is only as good as what was seen. What was not seen is said, and 'none found' is a verdict, too.
+A verdict is only as good as what was seen. What was not seen is said, and 'none found' is a verdict, too: of a run that
+was on time, and of one that was held up by something that nobody saw. A finding tells the two apart.
+
+Messages that were refused wait for nobody any more, and are no answers: a run of which many failed is not on time.
 
 Pure: a summary in, a finding out.
 """
@@ -36,7 +39,7 @@ class Verdict(StrEnum):
 
 
 class Threshold(Enum):
-    """Each with why it is there. All but the first are shares of the time."""
+    """Each with why it is there. All but the first and the last are shares of the time."""
 
     def __init__(self, limit: float, why: str) -> None:
         self.limit = limit
@@ -52,6 +55,15 @@ class Threshold(Enum):
     ELSEWHERE = 0.8, "of the time until an answer, spent neither in the broker nor in anything busy: so, on the way"
     THROTTLED = 0.1, "a broker that says that it holds back for a quota is believed, unless it is for a moment"
     CALM = 0.5, "a thread with half of its time to spare is not what others wait for"
+    FAILED = 0.01, "of the messages planned: with more of them refused it was not on time, however soon they were"
+
+
+class Counts(NamedTuple):
+    """Messages of a whole run."""
+
+    planned: int
+    answered: int
+    failed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +74,8 @@ class Summary:
     is_unpaced: bool = False  # There was no plan to be behind: it sent as fast as it could.
     planned_per_s: float = 0.0
     answered_per_s: float = 0.0
+    failed_per_s: float = 0.0
+    whole: Counts | None = None  # Where it had no whole second, and so none of these rates, nor the next two.
     # What was planned and not sent, and sent and not answered, by what was planned a second; over the last half.
     unsent_s: float = 0.0
     unanswered_s: float = 0.0
@@ -86,9 +100,10 @@ class Summary:
 class Finding(NamedTuple):
     verdict: Verdict
     evidence: tuple[str, ...]
+    is_held_up: bool | None  # Whether anything was in its way, named or not; None where nobody knows.
 
     def to_json(self) -> dict[str, Any]:
-        return {"verdict": self.verdict.value, "evidence": list(self.evidence)}
+        return {"verdict": self.verdict.value, "evidence": list(self.evidence), "is_held_up": self.is_held_up}
 
 
 class Place(Enum):
@@ -98,26 +113,39 @@ class Place(Enum):
     UNSENT = auto()  # Before the client took them, and it would have.
     NO_ROOM = auto()  # Before the client took them, for it was full of those that were not sent or not answered.
     UNANSWERED = auto()
+    REFUSED = auto()  # Nowhere: all were sent in time, and many have failed.
 
 
 def find_bottleneck(summary: Summary) -> Finding:
     place = find_place(summary)
     if place is Place.NOWHERE:
-        return Finding(Verdict.NONE, (_progress(summary), *_busiest(summary)))
+        is_known = summary.whole is None
+        return Finding(Verdict.NONE, (_progress(summary), *_busiest(summary)), is_held_up=False if is_known else None)
+    if place is Place.REFUSED:
+        evidence = (_progress(summary), _place_sentence(summary, place), *_busiest(summary))
+        return Finding(Verdict.NONE, evidence, is_held_up=True)
     verdict = _before_sending(summary) if place is Place.UNSENT else _after_taking(summary, place)
     evidence = (_progress(summary), _place_sentence(summary, place), *_sentences(summary, verdict))
-    return Finding(verdict, tuple(one for one in evidence if one))
+    return Finding(verdict, evidence, is_held_up=True)
 
 
 def find_place(summary: Summary) -> Place:
     behind_s = summary.unsent_s + summary.unanswered_s
     if not summary.is_unpaced and behind_s < Threshold.BEHIND_S.limit:
-        return Place.NOWHERE
+        return Place.REFUSED if failed_share(summary) >= Threshold.FAILED.limit else Place.NOWHERE
     if summary.no_room_share >= Threshold.NO_ROOM.limit:
         return Place.NO_ROOM
     if summary.is_unpaced or summary.unsent_s > summary.unanswered_s:
         return Place.UNSENT
     return Place.UNANSWERED
+
+
+def failed_share(summary: Summary) -> float:
+    """Of what was planned."""
+    planned, failed = summary.planned_per_s, summary.failed_per_s
+    if summary.whole is not None:
+        planned, failed = summary.whole.planned, summary.whole.failed
+    return failed / planned if planned else 0.0
 
 
 def _before_sending(summary: Summary) -> Verdict:
@@ -190,13 +218,25 @@ def _elsewhere_share(summary: Summary) -> float:
 
 
 def _progress(summary: Summary) -> str:
+    if summary.whole is not None:
+        return _progress_as_a_whole(summary, summary.whole)
+    failed = f", {summary.failed_per_s:,.0f} a second failed" if summary.failed_per_s else ""
     if summary.is_unpaced:
-        return f"there was no plan: {summary.answered_per_s:,.0f} messages a second were answered"
+        return f"there was no plan: {summary.answered_per_s:,.0f} messages a second were answered{failed}"
     behind_s = summary.unsent_s + summary.unanswered_s
     rates = f"{summary.answered_per_s:,.0f} messages a second were answered of {summary.planned_per_s:,.0f} planned"
-    if behind_s < Threshold.BEHIND_S.limit:
-        return f"{rates}; over the last half answers were {behind_s:.2f} s behind the plan, which is on time"
-    return f"{rates}; over the last half answers were {behind_s:.1f} s behind the plan"
+    if behind_s >= Threshold.BEHIND_S.limit:
+        return f"{rates}{failed}; over the last half answers were {behind_s:.1f} s behind the plan"
+    behind = f"over the last half answers were {behind_s:.2f} s behind the plan"
+    return f"{rates}{failed}; {behind}{'' if failed_share(summary) >= Threshold.FAILED.limit else ', which is on time'}"
+
+
+def _progress_as_a_whole(summary: Summary, whole: Counts) -> str:
+    """Nothing is known of how it went, for there was no whole second of it."""
+    failed = f", {whole.failed:,} failed" if whole.failed else ""
+    of = "" if summary.is_unpaced else f" of {whole.planned:,} planned"
+    plan = "there was no plan, and " if summary.is_unpaced else ""
+    return f"{plan}it was over in {summary.seconds:.2f} s: {whole.answered:,} messages were answered{of}{failed}"
 
 
 def _place_sentence(summary: Summary, place: Place) -> str:
@@ -212,6 +252,9 @@ def _place_sentence(summary: Summary, place: Place) -> str:
             return f"of that, {summary.unsent_s:.1f} s were not sent yet, though there was room for them"
         case Place.UNANSWERED:
             return f"of that, {summary.unanswered_s:.1f} s were sent and not answered yet"
+        case Place.REFUSED:
+            share = f"{failed_share(summary):.0%}"
+            return f"{share} of what was planned failed: nothing waits for that, but what is refused is not on time"
         case Place.NOWHERE:
             return ""
 

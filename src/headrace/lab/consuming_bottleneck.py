@@ -31,10 +31,11 @@ class ConsumingSummary:
 
 def find_consuming_bottleneck(summary: ConsumingSummary) -> Finding:
     if not summary.is_backlog and summary.behind_s < Threshold.BEHIND_S.limit:
-        return Finding(Verdict.NONE, (_progress(summary), *_busiest(summary)))
+        return Finding(Verdict.NONE, (_progress(summary), *_busiest(summary)), is_held_up=False)
     found = {verdict: share for verdict, share, threshold in _pressures(summary) if share >= threshold.limit}
     verdict = max(found, key=lambda each: found[each]) if found else Verdict.NONE
-    return Finding(verdict, (_progress(summary), *_sentences(summary, verdict), *_busiest(summary)))
+    evidence = (_progress(summary), *_sentences(summary, verdict), *_busiest(summary))
+    return Finding(verdict, evidence, is_held_up=True)
 
 
 def _pressures(summary: ConsumingSummary) -> Iterator[tuple[Verdict, float, Threshold]]:

@@ -306,7 +306,9 @@ def _sampling(target: Target, readings: Path | None) -> Iterator[Sampler | None]
 
 
 def _told(found: Finding | None) -> Bottleneck | None:
-    return None if found is None else Bottleneck(verdict=found.verdict.value, evidence=list(found.evidence))
+    if found is None:
+        return None
+    return Bottleneck(verdict=found.verdict.value, evidence=list(found.evidence), is_held_up=found.is_held_up)
 
 
 def _seconds_between(first_ns: int | None, last_ns: int | None) -> float | None:

@@ -103,6 +103,8 @@ class Steady:
 class Bottleneck:
     verdict: str
     evidence: Sequence[str] = ()
+    # Whether anything was in its way, named or not; None where nobody knows, as in results of earlier versions.
+    is_held_up: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

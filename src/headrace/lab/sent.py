@@ -47,7 +47,8 @@ class Flow(NamedTuple):
 
     planned: int
     sent: int
-    answered: int  # Whatever the answer.
+    answered: int  # Acknowledged, or given to the network where nobody answers.
+    failed: int = 0  # Refused, or given up: nobody waits for those any more.
 
 
 class Sent:
@@ -67,7 +68,7 @@ class Sent:
     def add(self, row: Second) -> None:
         self.total.merge(row)
         self._delivered.append(row.acknowledged + row.unanswered)
-        self._flow.append(Flow(row.planned, row.sent, row.acknowledged + row.unanswered + row.failed))
+        self._flow.append(Flow(row.planned, row.sent, row.acknowledged + row.unanswered, row.failed))
 
     def end(self, outcome: Outcome, *, start_utc_ns: int = 0) -> None:
         self._outcome = outcome

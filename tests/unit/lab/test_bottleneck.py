@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.lab.bottleneck import Place, Summary, Threshold, Verdict, find_bottleneck, find_place
+from headrace.lab.bottleneck import Counts, Place, Summary, Threshold, Verdict, find_bottleneck, find_place
 from headrace.lab.sides import Cores, Side
 
 IDLE = Side(thread="main", ran=0.1, waited=0.02)
@@ -120,12 +120,70 @@ def test_whoever_else_had_the_cores_is_told() -> None:
 
 
 def test_every_threshold_says_why() -> None:
-    assert len({one.why for one in Threshold}) == len(Threshold) == 10
+    assert len({one.why for one in Threshold}) == len(Threshold) == 11
 
 
 def test_as_json() -> None:
     told = find_bottleneck(LATE).to_json()
-    assert told["verdict"] == "generator"
+    assert (told["verdict"], told["is_held_up"]) == ("generator", True)
     assert told["evidence"][0] == (
         "300 messages a second were answered of 1,000 planned; over the last half answers were 4.0 s behind the plan"
     )
+
+
+# --- What is no bottleneck, and no evidence of none ------------------------------------------------------------------
+
+
+def test_messages_that_are_refused_at_once_are_not_on_time() -> None:
+    refused = replace(CALM, answered_per_s=600, failed_per_s=400)
+    assert find_place(refused) is Place.REFUSED
+    found = find_bottleneck(refused)
+    assert (found.verdict, found.is_held_up) == (Verdict.NONE, True)
+    assert found.evidence[:2] == (
+        "600 messages a second were answered of 1,000 planned, 400 a second failed; "
+        "over the last half answers were 0.01 s behind the plan",
+        "40% of what was planned failed: nothing waits for that, but what is refused is not on time",
+    )
+    assert "0 messages a second were answered of 1,000 planned, 1,000 a second failed" in evidence(
+        CALM, answered_per_s=0, failed_per_s=1000
+    )
+
+
+def test_a_message_among_thousands_that_fails_makes_nothing_late() -> None:
+    few = replace(CALM, answered_per_s=995, failed_per_s=5)
+    assert find_place(few) is Place.NOWHERE
+    assert "995 messages a second were answered of 1,000 planned, 5 a second failed; over" in evidence(few)
+    assert "which is on time" in evidence(few)
+
+
+def test_failures_are_told_where_others_wait_too() -> None:
+    assert "300 messages a second were answered of 1,000 planned, 20 a second failed" in evidence(LATE, failed_per_s=20)
+    unpaced = replace(CALM, is_unpaced=True, failed_per_s=7)
+    assert "there was no plan: 1,000 messages a second were answered, 7 a second failed" in evidence(unpaced)
+
+
+@pytest.mark.parametrize(
+    ("summary", "changes", "is_held_up"),
+    [
+        (CALM, {}, False),
+        (LATE, {"client": BUSY}, True),
+        (LATE, {"client": None}, True),  # Late, and nobody knows why.
+        (FULL, {"in_broker_ms": None}, True),
+        (CALM, {"is_unpaced": True}, True),  # There is always something that keeps it from going faster.
+        (CALM, {"whole": Counts(100, 100, 0)}, None),
+    ],
+)
+def test_whether_anything_held_it_up(summary: Summary, changes: dict[str, Any], is_held_up: bool | None) -> None:
+    assert find_bottleneck(replace(summary, **changes)).is_held_up is is_held_up
+
+
+def test_of_less_than_a_second_the_whole_is_told() -> None:
+    short = Summary(seconds=0.4, whole=Counts(planned=1200, answered=1195, failed=5), client=IDLE)
+    assert find_bottleneck(short).verdict is Verdict.NONE
+    assert find_bottleneck(short).evidence[0] == (
+        "it was over in 0.40 s: 1,195 messages were answered of 1,200 planned, 5 failed"
+    )
+    assert "on time" not in evidence(short)
+    unpaced = replace(short, is_unpaced=True, whole=Counts(9000, 9000, 0))
+    assert "there was no plan, and it was over in 0.40 s: 9,000 messages were answered" in evidence(unpaced)
+    assert find_place(replace(short, whole=Counts(1200, 0, 1200))) is Place.REFUSED

@@ -45,6 +45,12 @@ def test_planted(summary: ConsumingSummary, changes: dict[str, Any], verdict: Ve
     assert said in "\n".join(found.evidence)
 
 
+def test_whether_anything_held_them_up() -> None:
+    assert find_consuming_bottleneck(KEEPING_UP).is_held_up is False
+    for summary in (BEHIND, BACKLOG, replace(BEHIND, consumer=BUSY)):
+        assert find_consuming_bottleneck(summary).is_held_up is True
+
+
 def test_of_two_without_idle_time_it_is_the_one_with_less_of_it_and_of_equals_the_broker() -> None:
     slower = replace(BEHIND, broker=replace(BUSY, ran=0.9), consumer=BUSY)
     assert find_consuming_bottleneck(slower).verdict is Verdict.CONSUMER_CPU

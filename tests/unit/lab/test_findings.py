@@ -182,6 +182,27 @@ def test_a_network_on_one_host_that_holds_it_up() -> None:
     assert verdicts("s0-fig7", fig7(_AS_PUBLISHED, bottleneck="network"))[8] is DOES_NOT
 
 
+def held_up(*by_repeat: tuple[str, bool | None]) -> list[Verdict]:
+    """Whether the disk limits it, and whether the network does not: verdicts and what was in the way, by repeat."""
+    found = fig7(_AS_PUBLISHED, unsteady=_LARGE, loads=_LOADS)
+    repeats = [
+        replace(line, bottleneck=Bottleneck(verdict=told, is_held_up=is_held_up))
+        for line, (told, is_held_up) in zip(found.repeats, itertools.cycle(by_repeat), strict=False)
+    ]
+    return verdicts("s0-fig7", replace(found, repeats=repeats))[7:9]
+
+
+def test_what_nobody_saw_is_no_evidence() -> None:
+    assert held_up(("disk", True)) == [HOLDS, HOLDS]
+    assert held_up(("none found", True)) == [UNTOLD, UNTOLD]
+    assert held_up(("none found", None)) == [UNTOLD, UNTOLD]  # Of an earlier version.
+    assert held_up(("none found", False)) == [DOES_NOT, HOLDS]  # On time: nothing limits it.
+    assert held_up(("disk", True), ("none found", True), ("disk", True)) == [UNTOLD, UNTOLD]
+    # What was seen in one repeat is seen.
+    assert held_up(("network", True), ("none found", True), ("disk", True)) == [DOES_NOT, DOES_NOT]
+    assert held_up(("none found", False), ("none found", True), ("disk", True)) == [DOES_NOT, UNTOLD]
+
+
 def fig10(*, none: float, one: float, steady: bool, remote_steady: bool | None = None, mixed: float = 420e3) -> Results:
     cells: list[tuple[dict[str, Any], float]] = [({"acks": 0}, none), ({"acks": 1}, one)]
     unsteady = [] if steady else [cell for cell, _ in cells]

@@ -23,6 +23,7 @@ from headrace.lab.results import (
     calmest,
     find_runs,
     merged_buckets,
+    parse_line,
     read_results,
     run_name,
 )
@@ -56,7 +57,7 @@ REPEAT = RepeatLine(
     histograms={"planned_latency": [[100, 1], [200, 8]]},
     steady=Steady(is_steady=True, variation=0.01, slope_per_minute=0.001),
     gate={"rate_per_s": PASSED, "planned_latency_p99_ms": "the sender was late by more than 10% of it"},
-    bottleneck=Bottleneck(verdict="generator", evidence=["it was late"]),
+    bottleneck=Bottleneck(verdict="generator", evidence=["it was late"], is_held_up=True),
     events=["broker1 killed at 2 s"],
 )
 
@@ -92,8 +93,16 @@ def test_the_lines_are_those_of_the_format(tmp_path: Path) -> None:
     assert second["steal_share"] == 0.01
     assert "more" not in second
     assert repeat["steady"] == {"is_steady": True, "variation": 0.01, "slope_per_minute": 0.001}
-    assert repeat["bottleneck"] == {"verdict": "generator", "evidence": ["it was late"]}
+    assert repeat["bottleneck"] == {"verdict": "generator", "evidence": ["it was late"], "is_held_up": True}
     assert end == {"kind": "end", "partial": None}
+
+
+def test_a_bottleneck_of_an_earlier_version_does_not_say_whether_anything_was_in_the_way() -> None:
+    told = {"verdict": "none found", "evidence": []}
+    line = parse_line({"kind": "repeat", "cell": {}, "repeat": 0, "metrics": {}, "bottleneck": told})
+    assert isinstance(line, RepeatLine)
+    assert line.bottleneck is not None
+    assert (line.bottleneck.verdict, line.bottleneck.is_held_up) == ("none found", None)
 
 
 def test_a_file_cut_at_any_byte_is_partial_or_tells_that_it_is_none(tmp_path: Path) -> None:

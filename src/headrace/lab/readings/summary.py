@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from headrace.lab.bottleneck import Summary
+from headrace.lab.bottleneck import Counts, Summary
 from headrace.lab.readings.machine import link_bits_per_s
 from headrace.lab.readings.node_counts import IN_BROKER, RequestClass
 from headrace.lab.readings.reading import Reading
@@ -40,6 +40,8 @@ def summary_of(sent: Sent, readings: Sequence[Reading], *, links_bits_per_s: Map
     outcome, seconds = sent.outcome, sent.outcome.elapsed_s
     senders_s = max(seconds * sent.scenario.processes, 1e-9)
     unsent_s, unanswered_s = behind_s(sent.flow)
+    of_seconds = [sum(counts) / len(sent.flow) for counts in zip(*sent.flow, strict=True)]
+    planned_per_s, _, answered_per_s, failed_per_s = of_seconds or (0.0, 0.0, 0.0, 0.0)
     answers = sent.total.latency_sent
     is_answered = sent.total.acknowledged > 0
     link, link_share = busiest_link(readings, links_bits_per_s)
@@ -47,8 +49,10 @@ def summary_of(sent: Sent, readings: Sequence[Reading], *, links_bits_per_s: Map
     return Summary(
         seconds=seconds,
         is_unpaced=sent.scenario.schedule == "unpaced",
-        planned_per_s=sum(one.planned for one in sent.flow) / max(1, len(sent.flow)),
-        answered_per_s=sum(one.answered for one in sent.flow) / max(1, len(sent.flow)),
+        whole=None if sent.flow else Counts(sent.total.planned, sent.delivered, sent.total.failed),
+        planned_per_s=planned_per_s,
+        answered_per_s=answered_per_s,
+        failed_per_s=failed_per_s,
         unsent_s=unsent_s,
         unanswered_s=unanswered_s,
         no_room_share=min(1.0, outcome.no_room_s / senders_s),
@@ -70,14 +74,14 @@ def summary_of(sent: Sent, readings: Sequence[Reading], *, links_bits_per_s: Map
 
 
 def behind_s(flow: Sequence[Flow]) -> tuple[float, float]:
-    """What was planned and not sent, and sent and not answered: at the ends of the seconds of the last half, in the
-    mean, and by what was planned a second."""
-    planned = sent = answered = 0
+    """What was planned and not sent, and sent and neither answered nor failed: at the ends of the seconds of the last
+    half, in the mean, and by what was planned a second."""
+    planned = sent = done = 0
     unsent, unanswered = [], []
     for one in flow:
-        planned, sent, answered = planned + one.planned, sent + one.sent, answered + one.answered
+        planned, sent, done = planned + one.planned, sent + one.sent, done + one.answered + one.failed
         unsent.append(planned - sent)
-        unanswered.append(sent - answered)
+        unanswered.append(sent - done)
     if not planned:
         return 0.0, 0.0
     half, planned_per_s = len(flow) // 2, planned / len(flow)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headrace.lab.bottleneck import Counts
 from headrace.lab.readings.glances import Glance, Queues
 from headrace.lab.readings.machine import Disk, Interface, Machine, MachineCpu
 from headrace.lab.readings.metrics_page import parse_page
@@ -97,6 +98,29 @@ def test_behind_is_what_waits_at_the_ends_of_the_last_seconds_by_the_plan() -> N
     assert behind_s(flow) == pytest.approx(((100 + 150) / 2 / 100, (20 + 30) / 2 / 100))
     assert behind_s([]) == (0.0, 0.0)
     assert behind_s([Flow(100, 110, 110)]) == (0.0, 0.0)
+
+
+def test_nobody_waits_for_what_has_failed() -> None:
+    flow = [Flow(100, 100, 40, 60)] * 4
+    assert behind_s(flow) == (0.0, 0.0)
+    assert behind_s([Flow(100, 100, 40, 20)] * 2) == pytest.approx((0.0, 80 / 100))
+
+
+def test_what_failed_is_apart_from_what_was_answered() -> None:
+    sent = sent_of(Outcome(elapsed_s=10.0))
+    for _ in range(10):
+        sent.add(Second(planned=100, sent=100, acknowledged=40, failed=60))
+    sent.end(Outcome(elapsed_s=20.0), start_utc_ns=START_UTC_NS)
+    found = summary_of(sent, readings(stopped=False), links_bits_per_s={})
+    assert (found.planned_per_s, found.answered_per_s, found.failed_per_s) == pytest.approx((100, 40, 30))
+    assert found.whole is None
+
+
+def test_of_less_than_a_second_there_are_no_rates() -> None:
+    sent = Sent(Scenario(rate_per_s=100.0, messages=40), target="there")
+    sent.add(Second(planned=40, sent=40, acknowledged=37, failed=3))
+    sent.end(Outcome(elapsed_s=0.4), start_utc_ns=START_UTC_NS)
+    assert summary_of(sent, readings(stopped=False), links_bits_per_s={}).whole == Counts(40, 37, 3)
 
 
 def test_a_run_in_few_numbers() -> None:
