@@ -14,8 +14,9 @@ import tempfile
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -199,7 +200,7 @@ def run(work: Slice) -> Facts:
                 samples_kb.append(memory_kb())
             memory = check_memory(samples_kb)
             for way in WAYS if memory else ():
-                memory |= check_traced(way, pool)
+                memory |= check_traced(way, partial(make, way, pool))
         assert not (left := Left.now(directory).beyond(at_first)), f"the pool left {left}"
     facts: Facts = {"starts": len(work.units)}
     facts |= {f"ready_ms_{way}_median_max": round(median(times), 1) for way, times in ready_ms.items() if times}
@@ -224,12 +225,12 @@ def check_memory(samples_kb: Sequence[int]) -> Facts:
     }
 
 
-def check_traced(way: str, pool: BrokerPool) -> Facts:
+def check_traced(way: str, make_broker: Callable[[], Broker]) -> Facts:
     """By what Python counts itself, whatever allocators do; in a process that has warmed up."""
 
     def start(times: int) -> None:
         for _ in range(times):
-            with make(way, pool) as broker:
+            with make_broker() as broker:
                 use(broker)
                 fill(broker)
                 clear(broker)
