@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headrace.cli.app import app
+from headrace.lab.report.writing import PAGE_NAME, SHORT_NAME, write_report
 from headrace.lab.results import read_results
 from tests.left_running import Marked
 
@@ -56,6 +57,46 @@ def test_a_sweep_on_a_node_with_a_group_and_what_is_shown_of_it(workload: Path, 
     assert "end_to_end_p999_ms" in lab("show", "short", "--all", "--out", out).stdout
     (listed,) = json.loads(lab("ls", "--out", out, "--json").stdout)
     assert (listed["workload"], listed["target"], listed["cells"], listed["repeats"]) == ("short", "node", 1, 1)
+
+
+@pytest.mark.parametrize("engine", ["librdkafka", "columnar"])
+def test_messages_that_are_refused_are_counted_with_the_reason(workload: Path, tmp_path: Path, engine: str) -> None:
+    """More than a third of them are larger than their topic takes; each is a batch, so that it alone is refused."""
+    out = tmp_path / "out"
+    changes = {
+        "engine": engine, "duration": "2s", "rate": 500, "payload": "random", "size": "100-1000", "batch_messages": 1,
+        "topic_config": "{max.message.bytes: 600}", "groups": 1,
+    }  # fmt: skip
+    assignments = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+    shown = lab("run", workload, "--out", out, *assignments).output
+    (directory,) = out.iterdir()
+    results = read_results(directory)
+    assert results.partial is None  # Consumers got all that was acknowledged.
+    (line,) = results.repeats
+    failed = line.metrics["failed"]
+    assert 300 < failed < 700
+    acknowledged, planned = (
+        sum(getattr(each, name) for each in results.seconds) for name in ("acknowledged", "planned")
+    )
+    others = sum(line.metrics.get(name, 0) for name in ("never_sent", "not_answered"))  # Where it has no CPU for long.
+    assert sum(each.failed for each in results.seconds) == failed == planned - acknowledged - others
+    why = f"{failed:,.0f} messages failed: "
+    (event,) = line.events
+    assert event.startswith(why)
+    assert event.endswith(("MSG_SIZE_TOO_LARGE", "MESSAGE_TOO_LARGE"))
+    assert line.gate["failed"] == line.gate["rate_per_s"]
+    for name in ("planned_latency_p50_ms", "send_latency_p99_ms", "end_to_end_p50_ms"):
+        assert f" messages have no latency: {failed:,.0f} failed" in line.gate[name]
+    assert line.bottleneck is not None
+    assert " a second failed" in line.bottleneck.evidence[0]
+    assert "which is on time" not in line.bottleneck.evidence[0]
+    assert line.bottleneck.is_held_up
+    for told in (shown, lab("show", "last", "--out", out).output):
+        assert why in told
+        assert "failed" in told.splitlines()[1]
+    write_report([results], tmp_path / "report", with_figures=False)
+    for name in (PAGE_NAME, SHORT_NAME):
+        assert event in (tmp_path / "report" / name).read_text()
 
 
 @pytest.mark.parametrize(

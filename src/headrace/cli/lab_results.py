@@ -1,6 +1,6 @@
 """`headrace lab ls` and `headrace lab show`: runs that were done, and what each came to."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -21,6 +21,9 @@ _RATES: Final = {
     "max_rate_per_s": "highest held",
     "rate_per_s": "messages/s",
     "mb_per_s": "MB/s",
+    "failed": "failed",
+    "never_sent": "never sent",
+    "not_answered": "not answered",
     "consumed_per_s": "consumed/s",
     "broker_cpu_percent": "broker CPU %",
 }
@@ -92,7 +95,7 @@ def print_results(results: "Results", *, everything: bool = False) -> None:
         _print_all(title, cells)
     else:
         _print_cells(title, cells)
-    for text in dict.fromkeys(event for each in cells for line in each.repeats for event in line.events):
+    for text in dict.fromkeys(_events(cells)):
         note(text)
     for text in dict.fromkeys(line.clocks for each in cells for line in each.repeats if line.clocks is not None):
         note(f"clocks: {text}")
@@ -100,6 +103,16 @@ def print_results(results: "Results", *, everything: bool = False) -> None:
         note(f"not measurable here: {text}")
     if results.partial is not None:
         note(f"partial: {results.partial}")
+
+
+def _events(cells: "list[CellSummary]") -> Iterator[str]:
+    """What happened meanwhile, and in which cell where there are several."""
+    from headrace.lab.results import cell_text
+
+    for each in cells:
+        where = cell_text(each.cell)
+        for event in (event for line in each.repeats for event in line.events):
+            yield event if len(cells) == 1 or event.startswith(where) else f"{where}: {event}"
 
 
 def _print_cells(title: str, cells: "list[CellSummary]") -> None:

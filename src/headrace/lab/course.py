@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from headrace.lab.consumed import Consumed
-from headrace.lab.gate import Thresholds, repeat_gate
+from headrace.lab.gate import Losses, Thresholds, repeat_gate
 from headrace.lab.histogram import Histogram, bucket_range_ns
 from headrace.lab.rates import steadiness
 from headrace.lab.readings.company import CpuUse
@@ -46,7 +46,7 @@ class Course:
         self.sent: dict[int, Second] = {}
         self.consumed: dict[int, Consumed] = {}
         self.cpu: dict[int, CpuUse] = {}
-        self.events: list[str] = []  # Faults that were done, and when.
+        self.events: list[str] = []  # Faults that were done, and when; why messages failed, and how many.
         self._written = 0
 
     # --- Filling it ----------------------------------------------------------------------------------------------
@@ -64,6 +64,17 @@ class Course:
     def delivered(self) -> int:
         """Acknowledged, or given to the network where nobody answers."""
         return sum(row.acknowledged + row.unanswered for row in self.sent.values())
+
+    def losses(self, *, unsent: int = 0, unanswered: int = 0, unconsumed: int = 0) -> Losses:
+        """What failed, of the measured seconds; the rest is known when all is over."""
+        rows = [row for second, row in self.sent.items() if second >= self._warm_up_s]
+        return Losses(
+            planned=sum(row.planned for row in rows),
+            failed=sum(row.failed for row in rows),
+            unsent=unsent,
+            unanswered=unanswered,
+            unconsumed=unconsumed,
+        )
 
     def consuming(self, *, groups: int, elapsed_s: float) -> Consuming:
         """Of all groups; `elapsed_s` is how long was sent, or how long a backlog was consumed."""
@@ -125,15 +136,22 @@ class Course:
         stall_share: float | None = None,
         thresholds: Thresholds | None = None,
         machine: Mapping[str, float] | None = None,
+        losses: Losses | None = None,
         bottleneck: Bottleneck | None = None,
         consumer_bottleneck: Bottleneck | None = None,
         partial: str | None = None,
     ) -> RepeatLine:
         """`sending_s` is how long was sent, with the warm-up; `consuming_s` from when consumers had their partitions to
-        the last message. `machine` are metrics of it, where it was read."""
+        the last message. `machine` are metrics of it, where it was read; `losses` are told where there are any."""
         measured_s = max(0.0, sending_s - self._warm_up_s)
         use = self._cpu(sending_s)
-        metrics = {**self._metrics(measured_s, consuming_s, use), **_rounded(machine or {})}
+        losses = losses or self.losses()
+        lost = {"failed": losses.failed, "never_sent": losses.unsent, "not_answered": losses.unanswered}
+        metrics: dict[str, float] = {
+            **self._metrics(measured_s, consuming_s, use),
+            **{name: count for name, count in lost.items() if count},
+            **_rounded(machine or {}),
+        }
         disturbance = use.disturbance(stall_share=stall_share)
         return RepeatLine(
             cell=self._cell,
@@ -141,7 +159,7 @@ class Course:
             metrics=metrics,
             histograms={name: buckets_us(each) for name, each in self._histograms().items()},
             steady=self._steady(measured_s),
-            gate=repeat_gate(metrics, disturbance, thresholds),
+            gate=repeat_gate(metrics, disturbance, thresholds, losses=losses),
             disturbance=round(disturbance.excess((thresholds or Thresholds()).disturbance), 3),
             bottleneck=bottleneck,
             consumer_bottleneck=consumer_bottleneck,

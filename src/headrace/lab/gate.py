@@ -1,6 +1,7 @@
 """The quality gate: of each metric, whether it was measured here or only the machine and the sender were.
 
-- A latency, when the sender itself was so late that its lateness is a good part of what is reported.
+- A latency, when the sender itself was so late that its lateness is a good part of what is reported; and when many
+  messages have none: quantiles of those that came through say nothing of those that did not.
 - A throughput, when it differs too much from repeat to repeat: only all repeats of a cell can tell.
 - Anything, when somebody else had the machine: CPU stolen by the host behind it, stalls of a thread that never pauses,
   processes that are none of the run's.
@@ -28,9 +29,10 @@ class Thresholds:
     lateness: float = 0.10  # The sender's p99, of the p99 reported.
     interval: float = 0.05  # Half of a throughput's confidence interval over repeats, of its mean.
     disturbance: float = 0.02  # CPU stolen, a thread stalled, cores taken by others.
+    missing: float = 0.01  # Messages that have no latency, of those that should have one.
 
     def __post_init__(self) -> None:
-        for name in ("lateness", "interval", "disturbance"):
+        for name in ("lateness", "interval", "disturbance", "missing"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} of {getattr(self, name):g} lets nothing pass; it is a share above 0")
 
@@ -65,18 +67,60 @@ class Disturbance:
         return f"{'; '.join(found)} (at most {limit:.0%})" if found else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """Messages that have no latency, of those that were planned."""
+
+    planned: int = 0
+    failed: int = 0
+    unsent: int = 0
+    unanswered: int = 0  # Sent, and neither answered nor failed when nobody waited any longer.
+    unconsumed: int = 0  # Acknowledged, or given to the network, and not consumed by one of the groups.
+
+    def reason(self, family: str, limit: float) -> str | None:
+        """None where nearly all have one."""
+        of = self.planned
+        lost = {"failed": self.failed, "were not answered": self.unanswered}
+        if family == "send_latency":
+            of -= self.unsent  # It counts from sending.
+        else:
+            lost["were never sent"] = self.unsent
+        if family == "end_to_end":
+            lost["were not consumed"] = self.unconsumed
+        if sum(lost.values()) <= limit * of:
+            return None
+        share = min(1.0, sum(lost.values()) / max(1, of))
+        told = ", ".join(f"{count:,} {what}" for what, count in lost.items() if count)
+        return f"{share:.1%} of {of:,} messages have no latency: {told} (at most {limit:.0%})"
+
+
 def repeat_gate(
-    metrics: Mapping[str, float], disturbance: Disturbance, thresholds: Thresholds | None = None
+    metrics: Mapping[str, float],
+    disturbance: Disturbance,
+    thresholds: Thresholds | None = None,
+    *,
+    losses: Losses | None = None,
 ) -> dict[str, str]:
     """What one repeat can tell of each of its metrics."""
     limits = thresholds or Thresholds()
     disturbed = disturbance.reason(limits.disturbance)
     lateness_ms = metrics.get("lateness_p99_ms")
-    return {name: disturbed or _late(name, metrics, lateness_ms, limits) or PASSED for name in metrics}
+    missing = {family: (losses or Losses()).reason(family, limits.missing) for family in LATENCIES}
+
+    def reason(name: str) -> str | None:
+        """What others did to the machine takes no message away: both are told."""
+        both = [why for why in (disturbed, missing.get(_family(name) or "")) if why is not None]
+        return "; ".join(both) or _late(name, metrics, lateness_ms, limits)
+
+    return {name: reason(name) or PASSED for name in metrics}
+
+
+def _family(name: str) -> str | None:
+    return next((each for each in LATENCIES if name.startswith(each)), None)
 
 
 def _late(name: str, metrics: Mapping[str, float], lateness_ms: float | None, limits: Thresholds) -> str | None:
-    family = next((each for each in LATENCIES if name.startswith(each)), None)
+    family = _family(name)
     if family is None or lateness_ms is None:
         return None
     reported_ms = metrics.get(f"{family}_p99_ms")

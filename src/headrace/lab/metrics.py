@@ -37,6 +37,10 @@ METRICS: Final[Mapping[str, Metric]] = {
     "max_rate_per_s": _rate("highest rate held"),
     "rate_per_s": _rate("rate"),
     "mb_per_s": _rate("throughput"),
+    # Where there are any.
+    "failed": _duration("failed"),
+    "never_sent": _duration("never sent"),
+    "not_answered": _duration("not answered in time"),
     **{f"planned_latency_{name}_ms": _duration(f"planned to answered, {text}") for name, text in _QUANTILES.items()},
     **{f"send_latency_{name}_ms": _duration(f"sent to answered, {text}") for name, text in _QUANTILES.items()},
     **{f"end_to_end_{name}_ms": _duration(f"planned to consumed, {text}") for name, text in _QUANTILES.items()},

@@ -121,6 +121,7 @@ class _Repeat:
         self._has_groups = load.groups > 0
         self._is_after = load.consume == "after"
         self._partial: str | None = None
+        self._unconsumed = 0
         self._course = Course(
             cell=cell.values,
             repeat=repeat,
@@ -179,6 +180,7 @@ class _Repeat:
         for line in self._course.lines():
             self._tell(line)
         self._course.events += map(str, harm.done)
+        self._course.events += [f"{count:,} messages failed: {why}" for why, count in senders.outcome.failures.items()]
         self._note_troubles([*senders.outcome.troubles, *consumers.troubles, *harm.troubles])
         told = self._course.repeat_line(
             # Where every sender died, it was for as long as they told of.
@@ -187,6 +189,9 @@ class _Repeat:
             stall_share=stall_share,
             thresholds=thresholds,
             machine=self._machine(sampler, senders),
+            losses=self._course.losses(
+                unsent=senders.outcome.unsent, unanswered=senders.outcome.lost_sight, unconsumed=self._unconsumed
+            ),
             **bottlenecks,
             partial=self._partial,
         )

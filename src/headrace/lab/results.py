@@ -35,6 +35,9 @@ UNITS: Final[Mapping[str, str]] = {
     "rate_per_s": "messages/s",
     "max_rate_per_s": "messages/s",
     "mb_per_s": "MB/s (2^20 bytes of values)",
+    "failed": "messages (of the measured seconds)",
+    "never_sent": "messages",
+    "not_answered": "messages",
     **{f"planned_latency_{name}_ms": "ms" for name in _QUANTILES},
     **{f"send_latency_{name}_ms": "ms" for name in _QUANTILES},
     "lateness_p99_ms": "ms",
@@ -119,7 +122,7 @@ class RepeatLine:
     gate: Mapping[str, str] = field(default_factory=dict)  # By metric: PASSED, or why it is not measurable here.
     bottleneck: Bottleneck | None = None  # Of sending.
     consumer_bottleneck: Bottleneck | None = None
-    events: Sequence[str] = ()  # Faults that were done meanwhile, and when.
+    events: Sequence[str] = ()  # Faults that were done meanwhile, and when; why messages failed, and how many.
     clocks: str | None = None  # How far those of senders and consumers were off, or that all had one.
     partial: str | None = None
     attempt: int = 0  # Of several, where others had the machine; the calmest counts.

@@ -119,6 +119,20 @@ def test_what_was_done_to_brokers_is_told() -> None:
     assert made.repeat_line(sending_s=6.0).events == ["broker1 killed at 2 s"]
 
 
+def test_messages_without_a_latency_are_counted_and_spoil_the_latencies_of_the_others() -> None:
+    made = run(course())
+    made.add_sent(1, Second(planned=10, sent=10, failed=10))  # While it warmed up.
+    made.add_sent(3, Second(planned=2_000, sent=1_990, failed=1_985))
+    line = made.repeat_line(sending_s=6.0, losses=made.losses(unsent=10, unanswered=5, unconsumed=0))
+    lost = {name: line.metrics[name] for name in ("failed", "never_sent", "not_answered")}
+    assert lost == {"failed": 1_985, "never_sent": 10, "not_answered": 5}
+    assert line.gate["rate_per_s"] == line.gate["failed"] == PASSED
+    told = "33.3% of 6,000 messages have no latency: 1,985 failed, 5 were not answered, 10 were never sent (at most 1%)"
+    assert line.gate["planned_latency_p99_ms"] == line.gate["end_to_end_p50_ms"] == told
+    assert "33.2% of 5,990 messages" in line.gate["send_latency_p50_ms"]
+    assert not lost.keys() & run(course()).repeat_line(sending_s=6.0).metrics.keys()
+
+
 def test_seconds_are_told_once_and_in_order() -> None:
     made = run(course())
     made.start_utc_ns = 1_700_000_000 * SECOND_NS

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.lab.gate import Disturbance, Thresholds, cell_gate, repeat_gate
+from headrace.lab.gate import Disturbance, Losses, Thresholds, cell_gate, repeat_gate
 from headrace.lab.results import PASSED, RepeatLine
 
 CALM = Disturbance(steal_share=0.0, stall_share=0.019, others_share=0.01)
@@ -43,6 +43,51 @@ def test_a_late_sender_spoils_the_latencies_that_are_not_much_longer() -> None:
 )
 def test_a_disturbed_machine_spoils_everything(disturbance: Disturbance, why: str) -> None:
     assert set(repeat_gate(METRICS, disturbance).values()) == {why}
+
+
+def missing(**losses: int) -> dict[str, str]:
+    """What is said of latencies, of a thousand messages; nothing of those that passed."""
+    metrics = {"rate_per_s": 1.0, "planned_latency_p99_ms": 20.0, "send_latency_p50_ms": 9.0, "end_to_end_p99_ms": 30.0}
+    gate = repeat_gate(metrics, CALM, losses=Losses(planned=1000, **losses))
+    return {name: why for name, why in gate.items() if why != PASSED}
+
+
+def test_latencies_of_those_that_came_through_say_nothing_of_many_that_did_not() -> None:
+    why = "33.3% of 1,000 messages have no latency: 300 failed, 33 were not answered (at most 1%)"
+    assert missing(failed=300, unanswered=33) == dict.fromkeys(
+        ("planned_latency_p99_ms", "send_latency_p50_ms", "end_to_end_p99_ms"), why
+    )
+    assert missing(failed=10) == {}
+    assert missing(failed=5, unanswered=6).keys() == missing(failed=11).keys()
+
+
+def test_a_disturbed_machine_takes_no_message_away() -> None:
+    gate = repeat_gate(METRICS, Disturbance(steal_share=0.03), losses=Losses(planned=10, failed=4))
+    assert gate["rate_per_s"] == "the host took 3.0% of the CPU (at most 2%)"
+    assert (
+        gate["send_latency_p99_ms"]
+        == f"{gate['rate_per_s']}; 40.0% of 10 messages have no latency: 4 failed (at most 1%)"
+    )
+
+
+def test_what_was_never_sent_has_no_latency_from_the_plan_and_misses_none_from_sending() -> None:
+    assert missing(unsent=200) == dict.fromkeys(
+        ("planned_latency_p99_ms", "end_to_end_p99_ms"),
+        "20.0% of 1,000 messages have no latency: 200 were never sent (at most 1%)",
+    )
+    assert missing(unsent=991, failed=1)["send_latency_p50_ms"].startswith("11.1% of 9 messages")
+
+
+def test_what_no_group_consumed_has_no_latency_to_the_end() -> None:
+    assert missing(unconsumed=20) == {
+        "end_to_end_p99_ms": "2.0% of 1,000 messages have no latency: 20 were not consumed (at most 1%)"
+    }
+
+
+def test_how_much_may_be_missing_is_a_threshold() -> None:
+    limits = Thresholds.from_json({"missing": 0.5})
+    assert repeat_gate(METRICS, CALM, limits, losses=Losses(planned=10, failed=4))["planned_latency_p50_ms"] == PASSED
+    assert "100.0% of 0 messages" in repeat_gate(METRICS, CALM, losses=Losses(failed=4))["planned_latency_p50_ms"]
 
 
 def repeats(*rates: float, gate: str = PASSED, partial: str | None = None) -> list[RepeatLine]:

@@ -18,6 +18,9 @@ _SHOWN: Final = (
     "max_rate_per_s",
     "rate_per_s",
     "mb_per_s",
+    "failed",
+    "never_sent",
+    "not_answered",
     "planned_latency_p50_ms",
     "planned_latency_p99_ms",
     "send_latency_p50_ms",
@@ -37,6 +40,7 @@ def markdown(runs: Sequence[Results], subjects: Sequence[Subject], figure_paths:
             *(f"\n**Partial:** {_text(run.partial)}." for run in runs if run.partial),
             *_findings(runs),
             *_metrics(subjects),
+            *_events(subjects),
             *_bottlenecks(subjects),
             *_figures(figure_paths),
             "",
@@ -104,6 +108,18 @@ def _value(subject: Subject, metric: str) -> str:
         return "-"
     sure = f" {margin_text(found.low, found.high)}" if found.is_known else ""
     return f"{figures(found.value)}{sure}{' †' if subject.doubt(metric) else ''}"
+
+
+def _events(subjects: Sequence[Subject]) -> Iterator[str]:
+    """What happened meanwhile, each with the repeats in which it did."""
+    found: dict[str, list[str]] = {}
+    for subject in subjects:
+        for line in subject.repeats:
+            for event in line.events:
+                found.setdefault(event, []).append(f"{subject.name}, repeat {line.repeat + 1}")
+    if found:
+        yield from ("", "## Meanwhile", "")
+        yield from (f"- {_text(event)} ({_text('; '.join(where))})" for event, where in found.items())
 
 
 def _bottlenecks(subjects: Sequence[Subject]) -> Iterator[str]:

@@ -28,6 +28,7 @@ _TILES: Final = (
     "max_rate_per_s",
     "rate_per_s",
     "mb_per_s",
+    "failed",
     "planned_latency_p50_ms",
     "planned_latency_p99_ms",
     "planned_latency_p999_ms",
@@ -250,12 +251,14 @@ def _ratio_cell(row: Row) -> str:
 def _verdicts(subjects: Sequence[Subject]) -> str:
     has_consumers = any(line.consumer_bottleneck for subject in subjects for line in subject.repeats)
     consuming = ("bottleneck of consuming",) if has_consumers else ()
-    titles = ("cell", "repeat", "bottleneck", *consuming, "steady", "quality gate")
+    meanwhile = ("meanwhile",) if any(line.events for subject in subjects for line in subject.repeats) else ()
+    titles = ("cell", "repeat", *meanwhile, "bottleneck", *consuming, "steady", "quality gate")
     head = [markup.head_cell(text) for text in titles]
     rows = [
         [
             markup.row_head(subject.name),
             markup.cell(f"{line.repeat + 1}" + (f", partial: {line.partial}" if line.partial else "")),
+            *(markup.cell("; ".join(line.events) or "-") for _ in meanwhile),
             _bottleneck_cell(line.bottleneck),
             *(_bottleneck_cell(line.consumer_bottleneck) for _ in consuming),
             markup.cell(_steady_text(line.steady)),

@@ -1,5 +1,6 @@
 """The report in short."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from headrace.lab.report.markdown import markdown
@@ -28,6 +29,19 @@ def test_numbers_doubts_and_bottlenecks(tmp_path: Path) -> None:
     assert told.count("† not measurable here:") == 1
     assert "| node | disk | a flush was under way \\| always |" in told
     assert "![rates](figures/rates.png)" in told
+
+
+def test_what_happened_meanwhile_and_what_failed(tmp_path: Path) -> None:
+    events = [["100 messages failed: TOO | LARGE", "node killed at 2 s"], ["node killed at 2 s"], []]
+    lines = [
+        replace(repeat({"rate_per_s": 5.0, "failed": 100.0}, number=number), events=told)
+        for number, told in enumerate(events)
+    ]
+    told = short(tmp_path / "a", *lines)
+    assert "|  | rate, messages/s | failed, messages |" in told
+    assert "- 100 messages failed: TOO \\| LARGE (node, repeat 1)" in told
+    assert "- node killed at 2 s (node, repeat 1; node, repeat 2)" in told
+    assert "## Meanwhile" not in short(tmp_path / "b", repeat({"rate_per_s": 5.0}))
 
 
 def test_findings_of_a_preset(tmp_path: Path) -> None:

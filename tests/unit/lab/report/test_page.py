@@ -128,6 +128,17 @@ def test_a_remark_of_ours_is_told_from_the_papers_words(tmp_path: Path) -> None:
     assert "(table in Results). Our remark: AWS wrote all" in told
 
 
+def test_what_failed_and_why_is_told(tmp_path: Path) -> None:
+    why = "1,234 messages failed: MSG_SIZE_<TOO>_LARGE"
+    lines = [
+        replace(repeat({"rate_per_s": 1.0, "failed": 1234.0}, number=n), events=[why] if n else []) for n in range(2)
+    ]
+    shown = Outline(page([read(tmp_path / "a", *lines)]))
+    assert shown.text.count(why) == 1
+    assert {"data-metric": "failed", "data-value": "1234.0"}.items() <= shown.having("data-metric")[1].items()
+    assert "meanwhile" not in Outline(page([whole(tmp_path / "b")])).text
+
+
 def test_what_is_known_of_clocks_is_among_the_facts(tmp_path: Path) -> None:
     lines = [replace(repeat({"rate_per_s": 1.0}, number=n), clocks="one host, one clock") for n in range(2)]
     shown = Outline(page([read(tmp_path / "a", *lines)]))
