@@ -31,6 +31,7 @@ LENGTHY = frozenset(
         "test_load_transactions.py",
         "test_official_connector.py",
         "test_perf_tests.py",
+        "test_recorded_requests.py",
         "test_remote.py",
         "test_senders.py",
         "test_spark_cluster.py",

@@ -17,7 +17,7 @@ _TIMES: Final = {
     "throttled_ms": ("throttle", 1),
 }
 _SIZES: Final = {"batch_bytes": ("batchsize", 1), "batch_messages": ("batchcnt", 1)}
-_KEPT: Final = {"mean": "avg", "p50": "p50", "p95": "p95", "p99": "p99", "max": "max"}
+_KEPT: Final = {"mean": "avg", "stddev": "stddev", "p50": "p50", "p95": "p95", "p99": "p99", "max": "max"}
 _COUNTS: Final = {"requests": "tx", "sent_bytes": "txbytes", "answers": "rx", "received_bytes": "rxbytes"}
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from headrace.lab.errors import LabError, NotMeasurableHere
 from headrace.lab.load import NOBODY, Load, Share
+from headrace.lab.readings.sampler import can_read
 from headrace.lab.remote import link
 from headrace.lab.sender_places import LOCAL
 from headrace.lab.targets.running import Target, check_remote
@@ -33,6 +34,8 @@ def check_load(load: Load, spec: TargetSpec, *, is_search: bool = False) -> None
         raise LabError(f"faults: {spec.name} is no broker that is started here, so nothing can be done to it")
     if load.has_remote and any(fault.kind == "cut" for fault in load.faults):
         raise LabError("faults: what cuts a broker off is no part of a remote sender's link; kill or pause it")
+    if load.record:
+        _check_record(load, spec, is_search=is_search)
     if spec.has_own_brokers:
         if (load.replication or 1) > spec.brokers:
             raise LabError(
@@ -49,6 +52,17 @@ def check_load(load: Load, spec: TargetSpec, *, is_search: bool = False) -> None
         raise LabError("messages: a search goes by time, so leave it out")
     if is_search and load.schedule == "replay":
         raise LabError("schedule: a replay has its own rate, so there is none to search for")
+
+
+def _check_record(load: Load, spec: TargetSpec, *, is_search: bool) -> None:
+    if not spec.has_own_brokers:
+        raise LabError(f"record: clients of {spec.name} go where its brokers tell them to, and not through a proxy")
+    if load.has_remote:
+        raise LabError("record: what counts requests is no part of a remote sender's link")
+    if is_search:
+        raise LabError("record: a search reads nothing, so there is nothing to record")
+    if not can_read():
+        raise LabError("record: what is recorded is a part of the readings, which come from /proc: there is none here")
 
 
 def lack_of(load: Load, spec: TargetSpec, *, check: Callable[[TargetSpec], None] = check_remote) -> str | None:

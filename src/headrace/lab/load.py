@@ -74,9 +74,12 @@ class Load:
     restart: bool = False
     warm_up: float | None = None
     readings: bool = True
+    record: bool = False  # Each request, by proxies before the brokers, into the readings.
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.record and (self.engine == NOBODY or self.is_by_program):
+            raise ConfigError(f"record: only the lab's own engines are read, and {self.engine} is none of them")
         if self.engine == NOBODY:
             return
         if self.rate is None and self.schedule != "replay":
@@ -93,6 +96,8 @@ class Load:
             raise ConfigError(f"duration: of {self.measured_s:g} s nothing can be told")
         if self.behind:
             self._check_behind()
+        if self.record and not self.readings:
+            raise ConfigError("record: what is recorded is a part of the readings, and there are to be none")
         for fault in self.faults:
             if self.duration is not None and fault.at_s >= self.send_s:
                 raise ConfigError(f"faults: {fault} comes after the end, {self.send_s:g} s after the start")

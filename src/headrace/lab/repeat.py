@@ -15,6 +15,7 @@ from headrace.lab.clocks import clocks_text
 from headrace.lab.consumers import Consumers
 from headrace.lab.course import Course
 from headrace.lab.crew import Apart, Crew, Processes
+from headrace.lab.errors import LabError
 from headrace.lab.gate import Thresholds
 from headrace.lab.host.stalls import measure_stalls
 from headrace.lab.load import NOBODY, UNPACED, Load
@@ -22,6 +23,7 @@ from headrace.lab.program_repeat import run_programs
 from headrace.lab.readings import process_tree
 from headrace.lab.readings.company import Company
 from headrace.lab.readings.machine_metrics import machine_metrics
+from headrace.lab.readings.recorder import RECORDED
 from headrace.lab.readings.sampler import BROKER, CLIENT, CONSUMER, Sampler, can_read
 from headrace.lab.results import Bottleneck, RepeatLine, SecondLine
 from headrace.lab.schedule import SECOND_NS
@@ -65,6 +67,8 @@ def run_repeat(
     who sends and consumes, where that is not for processes on this machine. `keeps_topic` is for a target that will be
     gone with it."""
     load = cell.load
+    if load.record and (readings is None or not target.recorders):
+        raise LabError("record: nothing is read here, so there is nothing to record")
     if load.engine == NOBODY:
         return run_programs(cell, repeat, target, topic=topic, thresholds=thresholds)
     _settle(target, is_stopped)
@@ -179,6 +183,7 @@ class _Repeat:
             bottlenecks = self._conclude(sampler, sent, consumers)
         for line in self._course.lines():
             self._tell(line)
+        self._course.events += [RECORDED] if self._target.recorders else []
         self._course.events += map(str, harm.done)
         self._course.events += [f"{count:,} messages failed: {why}" for why, count in senders.outcome.failures.items()]
         self._note_troubles([*senders.outcome.troubles, *consumers.troubles, *harm.troubles])
@@ -306,7 +311,10 @@ def _sampling(target: Target, readings: Path | None) -> Iterator[Sampler | None]
     if readings is None or not can_read():
         yield None
         return
-    with readings.open("w", encoding="utf-8") as into, Sampler(metrics=target.metrics, into=into) as sampler:
+    with (
+        readings.open("w", encoding="utf-8") as into,
+        Sampler(metrics=target.metrics, into=into, recorders=target.recorders) as sampler,
+    ):
         yield sampler
 
 

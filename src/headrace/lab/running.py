@@ -83,13 +83,20 @@ class _Targets:
         is_cuttable = any(fault.kind == "cut" for fault in cell.load.faults)
         partitions = cell.load.partitions if spec.kind == "null" else 1
         is_remote = cell.load.has_remote
-        key = (tuple(sorted(map(repr, cell.target.items()))), is_cuttable, partitions, is_remote)
+        is_recorded = cell.load.record
+        key = (tuple(sorted(map(repr, cell.target.items()))), is_cuttable, is_recorded, partitions, is_remote)
         # What was killed on purpose is not there for the next one.
         if self._target is None or key != self._key or any(not each.is_alive for each in self._target.members):
             self._stack.close()
             self._target = None
             self._target = self._stack.enter_context(
-                running(spec, partitions=partitions, is_cuttable=is_cuttable, is_remote=is_remote)
+                running(
+                    spec,
+                    partitions=partitions,
+                    is_cuttable=is_cuttable,
+                    is_recorded=is_recorded,
+                    is_remote=is_remote,
+                )
             )
             self._key = key
         return self._target

@@ -165,6 +165,7 @@ KEYS: Final[Mapping[str, Parse]] = {
     "repeats": whole(least=1),
     "interleave": yes_or_no,
     "readings": yes_or_no,
+    "record": yes_or_no,
     "gate": _gate,
     "faults": _faults,
     "sweep": _sweep,

@@ -4,7 +4,9 @@ import json
 
 from headrace.lab.client_statistics import parse_statistics
 
-WINDOW = {"min": 100, "max": 9000, "avg": 2000, "sum": 10, "p50": 1500, "p95": 4000, "p99": 8000, "cnt": 12}
+WINDOW = {
+    "min": 100, "max": 9000, "avg": 2000, "stddev": 700, "sum": 10, "p50": 1500, "p95": 4000, "p99": 8000, "cnt": 12,
+}  # fmt: skip
 EMPTY = dict.fromkeys(WINDOW, 0)
 
 
@@ -28,7 +30,9 @@ def test_round_trips_and_batches_are_kept() -> None:
     assert (found["utc_s"], found["unanswered_messages"], found["unanswered_bytes"]) == (1_700_000_000, 5, 1000)
     assert list(found["brokers"]) == ["h:9092/1"]
     kept = found["brokers"]["h:9092/1"]
-    assert kept["round_trip_ms"] == {"mean": 2, "p50": 1.5, "p95": 4, "p99": 8, "max": 9, "count": 12}
+    assert kept["round_trip_ms"] == {
+        "mean": 2, "stddev": 0.7, "p50": 1.5, "p95": 4, "p99": 8, "max": 9, "count": 12,
+    }  # fmt: skip
     assert kept["throttled_ms"]["mean"] == 40
     assert "outgoing_ms" not in kept
     assert kept["requests_by_kind"] == {"Produce": 12, "Metadata": 2}

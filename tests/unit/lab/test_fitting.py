@@ -2,17 +2,20 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.lab.errors import LabError
 from headrace.lab.fitting import check_load, check_room, lack_of, written_bytes
+from headrace.lab.gate import Thresholds
 from headrace.lab.load import Load
 from headrace.lab.programs import PROGRAMS, Program
-from headrace.lab.targets.running import check_remote
+from headrace.lab.repeat import run_repeat
+from headrace.lab.targets.running import Target, check_remote
 from headrace.lab.targets.spec import TargetSpec, find_target
-from headrace.lab.workload import parse_load
+from headrace.lab.workload import parse_load, parse_workload
 
 
 def load(**given: Any) -> Load:
@@ -32,6 +35,9 @@ def load(**given: Any) -> Load:
         ("null", {"faults": "kill@1s"}, "null is no broker that is started here"),
         ("null", {"groups": 1}, "a null sink keeps nothing"),
         ("node", {"sender": "remote", "faults": "cut@1s+1s"}, "no part of a remote sender's link"),
+        ("h:1", {"record": True}, "record: clients of h:1 go where its brokers tell them to"),
+        ("null", {"record": True}, "record: clients of null go where"),
+        ("node", {"record": True, "sender": "remote"}, "record: what counts requests is no part of a remote"),
         (
             "node",
             {"sender": "local+remote", "processes": 2, "faults": "cut@1s+1s"},
@@ -49,6 +55,7 @@ def test_what_does_not_fit(target: str, given: dict[str, Any], why: str) -> None
     [
         ("kafka-3", {"replication": 3, "broker": "broker2", "faults": "pause:3@1s"}),
         ("node", {"faults": "kill@1s", "broker": "node", "groups": 2}),
+        ("kafka", {"record": True, "faults": "cut@1s+1s"}),
         ("h:1", {"replication": 3, "broker": "17"}),
         ("null", {}),
     ],
@@ -87,7 +94,11 @@ def test_where_no_link_can_be_made_the_reason_is_told(monkeypatch: pytest.Monkey
 
 
 def test_a_search_goes_by_time_and_has_a_rate_of_its_own() -> None:
-    for given, why in (({"messages": 5}, "messages"), ({"schedule": "replay", "payload": "weblog"}, "schedule")):
+    for given, why in (
+        ({"messages": 5}, "messages"),
+        ({"schedule": "replay", "payload": "weblog"}, "schedule"),
+        ({"record": True}, "record"),
+    ):
         with pytest.raises(LabError, match=f"^{why}:"):
             check_load(load(**given), find_target("node"), is_search=True)
 
@@ -108,6 +119,15 @@ def test_what_will_be_written_is_known_of_a_rate_and_of_a_program(monkeypatch: p
     assert written_bytes(load(payload="random", size="1000")) == pytest.approx(100_000_000)
     assert written_bytes(load(engine="fake", rate="max", messages=50, size="1000")) == 50_000
     assert written_bytes(load(rate="max")) is None
+
+
+def test_where_nothing_is_read_nothing_can_be_recorded() -> None:
+    """As in a race, or on a target without proxies."""
+    [cell] = parse_workload({"rate": "10K", "record": True}, name="w").cells
+    target = Target(spec=find_target("node"), settings={}, members=[])
+    for readings in (None, Path("readings")):
+        with pytest.raises(LabError, match=r"^record: nothing is read here"):
+            run_repeat(cell, 0, target, topic="t", tell=lambda line: None, thresholds=Thresholds(), readings=readings)
 
 
 def test_a_share_of_another_rate_is_for_a_race() -> None:

@@ -1,13 +1,17 @@
 """How requests of each class were spread over a run: sizes, times between arrivals, times of each stage.
 
 A node's `/requests` has counts since it began, in buckets that are 6% wide; those at the end less those at the
-beginning are the run's. To whoever fits service times they are samples, each with how often it occurred: the middle of
-its bucket is less than 3.2% off. Means are exact.
+beginning are the run's. Of another broker a proxy before it has such counts, with the time until the answer in place of
+those of the stages. To whoever fits service times they are samples, each with how often it occurred: the middle of its
+bucket is less than 3.2% off. Means are exact.
+
+`read_spreads` reads them again, whoever has counted.
 """
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import urljoin
 
@@ -15,6 +19,7 @@ from headrace.lab.errors import LabError
 from headrace.lab.readings.metrics_page import fetch
 from headrace.lab.readings.node_counts import RequestClass
 
+# Of a node's page.
 SPREADS: Final = (
     "queue_us", "local_us", "parked_us", "send_us", "interarrival_us", "request_bytes", "response_bytes",
 )  # fmt: skip
@@ -50,6 +55,7 @@ class Spread(NamedTuple):
         mean, variation = self.mean, self.variation_squared
         return {
             "count": self.recorded,
+            "total": self.total,
             "mean": None if mean is None else round(mean, 3),
             "variation_squared": None if variation is None else round(variation, 4),
             "buckets": [[low, high, count] for (low, high), count in self.buckets.items()],
@@ -83,12 +89,39 @@ def since(earlier: Spreads, later: Spreads) -> Spreads:
     return {kind: spreads for kind, spreads in found.items() if spreads["request_bytes"].recorded > 0}
 
 
-def spreads_json(url: str, spreads: Spreads) -> dict[str, Any]:
+def spreads_json(where: Mapping[str, str], spreads: Spreads) -> dict[str, Any]:
+    """A line of readings. They were counted at the `metrics` of a node, or by a proxy before a `broker`."""
     classes = [
         {**kind._asdict(), **{name: spread.to_json() for name, spread in each.items()}}
         for kind, each in spreads.items()
     ]
-    return {"type": "requests", "metrics": url, "classes": classes}
+    return {"type": "requests", **where, "classes": classes}
+
+
+def read_spreads(readings: Path) -> dict[str, Spreads]:
+    """Of a run that was read, by broker: by the URL of its metrics, or the name of one that a proxy was before.
+
+    LabError where there is no such file, or it is none."""
+    try:
+        lines = readings.read_text(encoding="utf-8").splitlines()
+        told = [value for line in lines if (value := json.loads(line))["type"] == "requests"]
+        return {one.get("metrics") or one["broker"]: dict(_classes(one)) for one in told}
+    except OSError as error:
+        raise LabError(f"no readings in {readings}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LabError(f"{readings} is no file of readings: {error}") from error
+
+
+def _classes(line: Mapping[str, Any]) -> Iterator[tuple[RequestClass, dict[str, Spread]]]:
+    for one in line["classes"]:
+        yield (
+            RequestClass(one["api"], one["source"]),
+            {
+                name: Spread(spread["total"], {(low, high): count for low, high, count in spread["buckets"]})
+                for name, spread in one.items()
+                if name not in RequestClass._fields
+            },
+        )
 
 
 def fetch_spreads(metrics_url: str) -> Spreads | None:

@@ -29,6 +29,7 @@ from headrace.lab.readings.machine import Machine
 from headrace.lab.readings.metrics_page import fetch, parse_page
 from headrace.lab.readings.node_counts import NodeCounts
 from headrace.lab.readings.reading import ProcessCounts, Reading, Snapshot, read_between
+from headrace.lab.readings.recorder import RequestRecorder
 from headrace.lab.readings.request_spreads import fetch_spreads, since, spreads_json
 from headrace.lab.readings.summary import links_of, summarise, within
 from headrace.lab.sent import Sent, write_line
@@ -84,12 +85,19 @@ class _Scraper:
 
 class Sampler:
     def __init__(
-        self, *, metrics: Sequence[str] = (), into: IO[str] | None = None, interval_s: float = INTERVAL_S
+        self,
+        *,
+        metrics: Sequence[str] = (),
+        into: IO[str] | None = None,
+        interval_s: float = INTERVAL_S,
+        recorders: Mapping[str, RequestRecorder] | None = None,
     ) -> None:
-        """`metrics` are URLs of pages for Prometheus; `into` gets every reading as a line of JSON."""
+        """`metrics` are URLs of pages for Prometheus; `into` gets every reading as a line of JSON. `recorders` are of
+        brokers, by their names."""
         if not can_read():
             raise LabError("readings come from /proc, as Linux has it: there is none here")
         self._scrapers = [_Scraper(url, interval_s=interval_s) for url in dict.fromkeys(metrics)]
+        self._recorders = {name: (recorder, recorder.spreads()) for name, recorder in (recorders or {}).items()}
         self._interval_s = interval_s
         self._into = into
         self._writing = threading.Lock()
@@ -138,12 +146,14 @@ class Sampler:
             self._tell_spreads()
 
     def _tell_spreads(self) -> None:
-        """Of the whole run, from each node that has such a page and still answers."""
+        """Of the whole run, from each node that has such a page and still answers, and from each proxy that counts."""
         for scraper in self._scrapers:
             if self._into is None or scraper.first_spreads is None:
                 continue
             if (last := fetch_spreads(scraper.url)) is not None:
-                self._write(spreads_json(scraper.url, since(scraper.first_spreads, last)))
+                self._write(spreads_json({"metrics": scraper.url}, since(scraper.first_spreads, last)))
+        for name, (recorder, first) in self._recorders.items():
+            self._write(spreads_json({"broker": name}, since(first, recorder.spreads())))
 
     def note_clients(self, statistics: Iterable[Mapping[str, Any]]) -> None:
         """What clients say of themselves, each as a line."""

@@ -7,6 +7,7 @@ from typing import Final
 from headrace.lab.findings import judge, preset_of
 from headrace.lab.metrics import in_order, metric_text
 from headrace.lab.published import published_for
+from headrace.lab.readings.recorder import RECORDED
 from headrace.lab.report.facts import host_facts
 from headrace.lab.report.page import by_reason, source_text, title_of
 from headrace.lab.report.scales import figures, margin_text
@@ -38,6 +39,7 @@ def markdown(runs: Sequence[Results], subjects: Sequence[Subject], figure_paths:
             "",
             *_about(runs),
             *(f"\n**Partial:** {_text(run.partial)}." for run in runs if run.partial),
+            *(f"\n**Recorded:** {RECORDED}." for run in runs if any(RECORDED in each.events for each in run.repeats)),
             *_findings(runs),
             *_metrics(subjects),
             *_events(subjects),

@@ -15,6 +15,7 @@ from headrace.lab.errors import LabError
 from headrace.lab.findings import Judgement, Verdict, judge, preset_of
 from headrace.lab.metrics import in_order, metric_text
 from headrace.lab.published import MACHINES, Published, published_for
+from headrace.lab.readings.recorder import RECORDED
 from headrace.lab.report import markup
 from headrace.lab.report.drawings import published_charts
 from headrace.lab.report.facts import host_facts
@@ -48,6 +49,7 @@ def page(runs: Sequence[Results]) -> str:
             _header(title, runs, subjects),
             "<main>",
             *(_partial_notice(run) for run in runs if run.partial),
+            *(_recorded_notice(run) for run in runs if any(RECORDED in line.events for line in run.repeats)),
             _headline(subjects),
             _findings(runs, subjects),
             markup.section("Results", _metrics_table(subjects), _doubts(subjects)),
@@ -119,6 +121,13 @@ def _partial_notice(run: Results) -> str:
     return (
         f'<p class="notice" data-partial><b>Partial.</b> {escape(title_of([run]))} was cut short: '
         f"{escape(run.partial or '')}. What is shown is what was known by then.</p>"
+    )
+
+
+def _recorded_notice(run: Results) -> str:
+    return (
+        f'<p class="notice" data-recorded><b>Recorded.</b> {escape(title_of([run]))}: {escape(RECORDED)}. '
+        "Compare it with runs that were recorded, too.</p>"
     )
 
 

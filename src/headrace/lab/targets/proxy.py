@@ -1,21 +1,29 @@
-"""A TCP proxy that can cut what goes through it: all connections at once, or each after so many bytes of answers.
+"""A TCP proxy that can cut what goes through it, all connections at once or each after so many bytes of answers, and
+have it recorded.
 
-Stands where a broker tells its clients to find it, so that connections can be broken that neither side broke. In
-Python, on threads of whoever made it: for faults, not for speed.
+Stands where a broker tells its clients to find it, so that connections can be broken that neither side broke, and
+requests be counted at brokers that do not count them. In Python, on threads of whoever made it: not for speed.
 """
 
 import socket
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from headrace.lab.readings.recorder import (
+    REQUEST_HEAD_BYTES,
+    FrameHeads,
+    RecordedConnection,
+    RequestRecorder,
+    api_key_of,
+)
 from headrace.testing.ports import lasting_ports
 
 _CHUNK_BYTES: Final = 1 << 16
-_HEAD: Final = struct.Struct(">ih")  # A request's size, and its API key.
 _RESET: Final = struct.pack("ii", 1, 0)  # Linger for no time at all: what is under way is thrown away.
 
 
@@ -28,6 +36,7 @@ class Proxy:
         self.cuts: Counter[int] = Counter()  # By the API key of the request that was sent last.
         # How many bytes of answers the next connection lets through before it breaks; None for all.
         self.answer_bytes: Callable[[], int | None] = lambda: None
+        self.recorder: RequestRecorder | None = None  # Of the connections that are made from now on.
         self._is_off = False
         self._lock = threading.Lock()
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
@@ -73,9 +82,10 @@ class Proxy:
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._pairs.add(pair)
-            requests = _Requests()
-            threading.Thread(target=self._pump_requests, args=(pair, requests), daemon=True).start()
-            answers = (pair, requests, self.answer_bytes())
+            requests = FrameHeads(REQUEST_HEAD_BYTES)
+            recorded = None if self.recorder is None else self.recorder.connection()
+            threading.Thread(target=self._pump_requests, args=(pair, requests, recorded), daemon=True).start()
+            answers = (pair, requests, recorded, self.answer_bytes())
             threading.Thread(target=self._pump_answers, args=answers, daemon=True).start()
             if self._is_off:  # Cut off between being asked and being counted in.
                 self._break(pair)
@@ -89,21 +99,33 @@ class Proxy:
         except OSError:
             return None
 
-    def _pump_requests(self, pair: tuple[socket.socket, socket.socket], requests: "_Requests") -> None:
+    def _pump_requests(
+        self, pair: tuple[socket.socket, socket.socket], requests: FrameHeads, recorded: RecordedConnection | None
+    ) -> None:
         client, broker = pair
         with suppress(OSError):
             while data := client.recv(_CHUNK_BYTES):
                 requests.feed(data)
+                if recorded is not None:
+                    recorded.asked(data, now_ns=time.monotonic_ns())
                 broker.sendall(data)
         self._break(pair)
 
-    def _pump_answers(self, pair: tuple[socket.socket, socket.socket], requests: "_Requests", left: int | None) -> None:
+    def _pump_answers(
+        self,
+        pair: tuple[socket.socket, socket.socket],
+        requests: FrameHeads,
+        recorded: RecordedConnection | None,
+        left: int | None,
+    ) -> None:
         client, broker = pair
         with suppress(OSError):
             while data := broker.recv(_CHUNK_BYTES):
+                if recorded is not None:
+                    recorded.answered(data, now_ns=time.monotonic_ns())
                 if left is not None and len(data) > left:
                     client.sendall(data[:left])
-                    self.cuts[requests.api_key] += 1
+                    self.cuts[-1 if requests.latest is None else api_key_of(requests.latest)] += 1
                     break
                 left = None if left is None else left - len(data)
                 client.sendall(data)
@@ -119,28 +141,3 @@ class Proxy:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                 one.shutdown(socket.SHUT_RDWR)  # Wakes the thread that reads from it.
             one.close()
-
-
-class _Requests:
-    """What is asked on one connection, as far as to know what was asked last."""
-
-    def __init__(self) -> None:
-        self.api_key = -1
-        self._head = b""
-        self._left_bytes = 0
-
-    def feed(self, data: bytes) -> None:
-        position = 0
-        while position < len(data):
-            if self._left_bytes:
-                skipped = min(self._left_bytes, len(data) - position)
-                self._left_bytes -= skipped
-                position += skipped
-                continue
-            taken = data[position : position + _HEAD.size - len(self._head)]
-            self._head += taken
-            position += len(taken)
-            if len(self._head) == _HEAD.size:
-                size, self.api_key = _HEAD.unpack(self._head)
-                self._left_bytes = size - (_HEAD.size - 4)
-                self._head = b""

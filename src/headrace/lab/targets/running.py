@@ -16,6 +16,7 @@ from headrace.errors import HeadraceError
 from headrace.lab.crew import Crew
 from headrace.lab.errors import LabError
 from headrace.lab.null_sink import NullSink
+from headrace.lab.readings.recorder import RequestRecorder
 from headrace.lab.readings.sockets import listeners
 from headrace.lab.remote import check_elsewhere, link
 from headrace.lab.targets.answering import seconds_to_answer
@@ -46,6 +47,7 @@ class Target:
     versions: Mapping[str, str] = field(default_factory=dict)
     metrics: Sequence[str] = ()  # URLs where brokers tell what they count, for Prometheus.
     far: Crew | None = None  # Who is at the far end of a link to it, where there is one.
+    recorders: Mapping[str, RequestRecorder] = field(default_factory=dict)  # By member, where requests are recorded.
     start_s: float | None = None  # Of the only broker, from exec to its first answer; None where that is not known.
 
     @property
@@ -102,8 +104,13 @@ class Place(NamedTuple):
 
     partitions: int
     is_cuttable: bool
+    is_recorded: bool
     host: str
     asks_brokers: bool
+
+    @property
+    def is_proxied(self) -> bool:
+        return self.is_cuttable or self.is_recorded
 
 
 @contextmanager
@@ -112,10 +119,12 @@ def running(
     *,
     partitions: int = 1,
     is_cuttable: bool = False,
+    is_recorded: bool = False,
     is_remote: bool = False,
     asks_brokers: bool = True,
 ) -> Iterator[Target]:
-    """`partitions` is for a null sink, in which every topic has as many. `is_cuttable` puts proxies before brokers.
+    """`partitions` is for a null sink, in which every topic has as many. `is_cuttable` puts proxies before brokers, and
+    so does `is_recorded`, with whom they count requests.
 
     `is_remote` is for senders on another host: what is started here is at the near end of a link, which those on this
     host reach as they reach any address of their own, and others are at the far end. A cluster that is there has to be
@@ -126,7 +135,8 @@ def running(
         check_remote(spec)
     with ExitStack() as stack:
         far = stack.enter_context(link()) if is_remote and spec.bootstrap is None else None
-        place = Place(partitions, is_cuttable, _LOOPBACK if far is None else far.near_address, asks_brokers)
+        host = _LOOPBACK if far is None else far.near_address
+        place = Place(partitions, is_cuttable, is_recorded, host, asks_brokers)
         try:
             target = opened(spec, stack, place)
         except ToolMissing as error:
@@ -142,7 +152,7 @@ def _node(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
     data = stack.enter_context(leashed_directory())
     port, http_port = lasting_ports(2)
     properties = {"http.listen": f"127.0.0.1:{http_port}", **spec.properties}
-    proxy = _proxy(stack, (place.host, port)) if place.is_cuttable else None
+    proxy = _proxy(stack, (place.host, port), place) if place.is_proxied else None
     node = stack.enter_context(
         NodeProcess(
             data,
@@ -160,6 +170,7 @@ def _node(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
         members=[Member(node_id, name="node", process=node, proxy=proxy)],
         versions={"headrace (node)": __version__},
         metrics=[f"http://{properties['http.listen']}/metrics"],
+        recorders=_recorders({"node": proxy}),
         start_s=start_s,
     )
 
@@ -174,29 +185,33 @@ def _kafka(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
         brokers=spec.brokers,
         properties=spec.properties,
         jvm_options=[f"-Xms{heap}", f"-Xmx{heap}", *options],
-        is_proxied=place.is_cuttable,
+        is_proxied=place.is_proxied,
         host=place.host,
     )
+    for proxy in cluster.proxies:
+        proxy.recorder = RequestRecorder() if place.is_recorded else None
     stack.enter_context(cluster)
     (first, *others) = cluster.nodes
     start_s = None if others else seconds_to_answer(first.bootstrap, first.pid)
     proxies: list[Proxy | None] = [*cluster.proxies] or [None] * spec.brokers
+    members = [
+        Member(number, process=node, proxy=proxy)
+        for number, (node, proxy) in enumerate(zip(cluster.nodes, proxies, strict=True), 1)
+    ]
     return Target(
         spec=spec,
         settings={**spec.client, _BOOTSTRAP: cluster.bootstrap},
-        members=[
-            Member(number, process=node, proxy=proxy)
-            for number, (node, proxy) in enumerate(zip(cluster.nodes, proxies, strict=True), 1)
-        ],
+        members=members,
         versions={"Apache Kafka": KAFKA_VERSION},
+        recorders=_recorders({member.name: proxy for member, proxy in zip(members, proxies, strict=True)}),
         start_s=start_s,
     )
 
 
 def _cluster(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
     assert spec.bootstrap is not None
-    if place.is_cuttable:
-        raise LabError(f"target {spec.name} was not started here, so its brokers cannot be cut off")
+    if place.is_proxied:
+        raise LabError(f"target {spec.name} was not started here, so nothing can be put before its brokers")
     settings = {**spec.client, _BOOTSTRAP: spec.bootstrap}
     return Target(spec=spec, settings=settings, members=_brokers(spec, settings) if place.asks_brokers else [])
 
@@ -231,8 +246,8 @@ def check_remote(spec: TargetSpec, *, advertised: Callable[[TargetSpec], Iterabl
 
 
 def _null(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
-    if place.is_cuttable:
-        raise LabError("a null sink cannot be cut off")
+    if place.is_proxied:
+        raise LabError("a null sink can neither be cut off nor recorded")
     sink = stack.enter_context(NullSink(partitions=place.partitions, host=place.host, limit_per_s=spec.limit))
     return Target(
         spec=spec,
@@ -242,10 +257,15 @@ def _null(spec: TargetSpec, stack: ExitStack, place: Place) -> Target:
     )
 
 
-def _proxy(stack: ExitStack, behind: tuple[str, int]) -> Proxy:
+def _proxy(stack: ExitStack, behind: tuple[str, int], place: Place) -> Proxy:
     proxy = Proxy(behind)
+    proxy.recorder = RequestRecorder() if place.is_recorded else None
     stack.callback(proxy.close)
     return proxy
+
+
+def _recorders(proxies: Mapping[str, Proxy | None]) -> dict[str, RequestRecorder]:
+    return {name: proxy.recorder for name, proxy in proxies.items() if proxy is not None and proxy.recorder is not None}
 
 
 def _broker_ids(bootstrap: str) -> list[int]:

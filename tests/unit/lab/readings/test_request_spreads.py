@@ -37,10 +37,10 @@ def test_between_two_pages_of_a_node() -> None:
     assert local.variation_squared == pytest.approx(1, rel=0.05)
     assert found[PRODUCE]["interarrival_us"].variation_squared == pytest.approx(0, abs=1e-6)
     assert found[PRODUCE]["request_bytes"].mean == 500
-    told = json.loads(json.dumps(spreads_json("http://node/metrics", found)))
+    told = json.loads(json.dumps(spreads_json({"metrics": "http://node/metrics"}, found)))
     (one,) = told["classes"]
     assert (one["api"], one["source"], set(one) - {"api", "source"}) == ("Produce", "client", set(SPREADS))
-    assert one["parked_us"] == {"count": 0, "mean": None, "variation_squared": None, "buckets": []}
+    assert one["parked_us"] == {"count": 0, "total": 0, "mean": None, "variation_squared": None, "buckets": []}
 
 
 def test_nothing_has_no_mean() -> None:

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import ClassVar
 
+from headrace.lab.readings.recorder import RECORDED
 from headrace.lab.report.markdown import markdown
 from headrace.lab.report.page import by_reason, page
 from headrace.lab.report.subjects import subjects_of
@@ -95,6 +96,17 @@ def test_a_run_that_was_cut_short_says_so(tmp_path: Path) -> None:
     assert len(shown.having("data-partial")) == 1
     assert "the broker died" in shown.text
     assert not Outline(page([whole(tmp_path / "b")])).having("data-partial")
+
+
+def test_a_run_whose_requests_were_recorded_says_so(tmp_path: Path) -> None:
+    recorded = read(tmp_path / "a", replace(repeat({"rate_per_s": 1.0}), events=[RECORDED]))
+    shown = Outline(page([recorded]))
+    assert len(shown.having("data-recorded")) == 1
+    assert "a proxy before each broker, which adds to every latency" in shown.text
+    assert f"**Recorded:** {RECORDED}." in markdown([recorded], subjects_of([recorded]), [])
+    plain = whole(tmp_path / "b")
+    assert not Outline(page([plain])).having("data-recorded")
+    assert "Recorded" not in markdown([plain], subjects_of([plain]), [])
 
 
 def test_further_runs_are_held_against_the_first(tmp_path: Path) -> None:
