@@ -2,10 +2,14 @@
 
 import io
 import os
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from headrace.cli.kafka_scripts import configs, console_consumer, console_producer, groups, topics
 from headrace.cli.kafka_scripts.script import status_of
@@ -84,7 +88,7 @@ def test_failures_are_one_line_and_status_1(shell: Shell, topic_name: str) -> No
         f"kafka-consumer-groups --describe --group {topic_name}": "does not exist",
         f"kafka-configs --alter --topic {topic_name} --add-config a=b": "UNKNOWN_TOPIC_OR_PARTITION",
         "kafka-configs --describe --broker 9": "The broker '9' doesn't exist",
-        f"kafka-console-consumer --topic {topic_name} --group g --max-messages 1": "UNKNOWN_TOPIC_OR_PART",
+        "kafka-console-consumer --topic no/topic --max-messages 1": "Invalid topic",
         f"kafka-topics --list --command-config {os.devnull}-missing": "No such file",
     }.items():
         assert shell(line, status=1) == ""
@@ -107,6 +111,84 @@ def test_what_one_group_or_topic_refuses_keeps_no_other_from_it(shell: Shell, to
         [topic_name, "0", "Successful"],
         [f"{topic_name}-gone", "-", "Error:", "UNKNOWN_TOPIC_OR_PARTITION"],
     ]
+
+
+@pytest.fixture(scope="module")
+def stern_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """Topics are there when somebody has made them, and groups form at once."""
+    settings = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
+    with NodeProcess(tmp_path_factory.mktemp("stern") / "data", settings=settings) as node:
+        yield node
+        node.stop()
+
+
+@contextmanager
+def console_consumer_of(node: NodeProcess, words: str) -> Iterator[subprocess.Popen[str]]:
+    code = "from headrace.cli.kafka_scripts.main import console_consumer as run; run()"
+    command = [sys.executable, "-c", code, "--bootstrap-server", node.bootstrap, *words.split()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("is_pattern", [False, True])
+@pytest.mark.parametrize("in_group", [False, True])
+def test_a_consumer_that_was_started_first_waits_for_its_topic(
+    stern_node: NodeProcess,
+    topic_name: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    in_group: bool,
+    is_pattern: bool,
+) -> None:
+    shell = Shell(stern_node.bootstrap, capsys, monkeypatch)
+    words = f"--include {topic_name}.*" if is_pattern else f"--topic {topic_name}"
+    # Without a group all of it is new, and read from its beginning anyway.
+    words += f" --max-messages 2 --group {topic_name} --from-beginning" if in_group else " --max-messages 2"
+    with console_consumer_of(stern_node, words) as consumer:
+        assert consumer.stderr is not None
+        warning = consumer.stderr.readline()
+        assert warning.startswith("WARN: ")
+        assert warning.endswith("is not there yet; waiting for it\n")
+        shell(f"kafka-topics --create --topic {topic_name} --partitions 1")
+        shell(f"kafka-console-producer --topic {topic_name}", stdin="one\ntwo\n")
+        out, err = consumer.communicate(timeout=60)
+    assert (out, err, consumer.returncode) == ("one\ntwo\n", "Processed a total of 2 messages\n", 0)
+
+
+def test_partitions_that_come_later_are_read(
+    stern_node: NodeProcess, topic_name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell(stern_node.bootstrap, capsys, monkeypatch)
+    shell(f"kafka-topics --create --topic {topic_name} --partitions 1")
+    shell(f"kafka-console-producer --topic {topic_name}", stdin="first\n")
+    with console_consumer_of(stern_node, f"--topic {topic_name} --from-beginning") as consumer:
+        assert consumer.stdout is not None
+        assert consumer.stdout.readline() == "first\n"
+        shell(f"kafka-topics --alter --topic {topic_name} --partitions 2")
+        producer = Producer({"bootstrap.servers": stern_node.bootstrap})
+        producer.produce(topic_name, b"second", partition=1)
+        assert producer.flush(60) == 0
+        assert consumer.stdout.readline() == "second\n"
+
+
+def test_waiting_for_a_topic_ends_when_nothing_came_for_long_enough(
+    stern_node: NodeProcess, topic_name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell(stern_node.bootstrap, capsys, monkeypatch)
+    for words in ("", "--group g", "--partition 0 --offset 5"):
+        assert shell(f"kafka-console-consumer --topic {topic_name} --timeout-ms 10 {words}") == ""
+        assert shell.err.splitlines()[-1] == "Processed a total of 0 messages"
+
+
+def test_asking_for_a_topic_has_it_made_where_the_broker_makes_topics(shell: Shell, topic_name: str) -> None:
+    consume = f"kafka-console-consumer --topic {topic_name} --timeout-ms 10"
+    assert shell(f"{consume} --consumer-property allow.auto.create.topics=false") == ""
+    assert topic_name not in shell("kafka-topics --list").split()
+    assert shell(consume) == ""
+    assert topic_name in shell("kafka-topics --list").split()
 
 
 LINES = {

@@ -472,3 +472,12 @@ def test_topics_by_a_pattern(tools: Tools, topic: str) -> None:
     kafkas, ours = tools.both(line)
     assert sorted(ours.out.split()) == sorted(kafkas.out.split())
     assert len(ours.out.split()) == 8
+
+
+def test_a_topic_that_is_not_there_is_made_by_asking_and_waited_for(tools: Tools, name: str) -> None:
+    line = "--timeout-ms 3000 --from-beginning"
+    for run, topic in ((tools.kafkas, f"{name}-kafkas"), (tools.ours, f"{name}-ours")):
+        waited = run(f"kafka-console-consumer --topic {topic} {line}")
+        assert (waited.out, waited.status) == ("", 0)
+        assert "Processed a total of 0 messages" in waited.err
+        assert topic in tools.ours("kafka-topics --list").out.split()

@@ -78,7 +78,9 @@ def read_between(
     *,
     follow: bool,
     settings: Mapping[str, Any] | None = None,
+    arrivals: Callable[[], Mapping[TopicPartition, int]] = dict,
 ) -> Generator[list[Message], None, None]:
+    """`arrivals` is asked after each poll what else there is to read by now, and from where."""
     ends = None if follow else _ends(bounds)
     consumer = cluster.consumer(
         {
@@ -92,7 +94,10 @@ def read_between(
     )
     try:
         _assign(consumer, bounds)
-        yield from polls(consumer, ends)
+        for messages in polls(consumer, ends):
+            yield messages
+            if come := arrivals():
+                consumer.incremental_assign(_client_partitions(come))
     finally:
         consumer.close()
 
@@ -128,9 +133,13 @@ def _ends(bounds: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, int]:
 
 
 def _assign(consumer: "Consumer", bounds: Mapping[TopicPartition, Bounds]) -> None:
+    consumer.assign(_client_partitions({place: bound.start for place, bound in bounds.items()}))
+
+
+def _client_partitions(starts: Mapping[TopicPartition, int]) -> list[Any]:
     from confluent_kafka import TopicPartition as ClientPartition
 
-    consumer.assign([ClientPartition(*place, bound.start) for place, bound in bounds.items()])
+    return [ClientPartition(*place, start) for place, start in starts.items()]
 
 
 def polls(consumer: "Consumer", ends: dict[TopicPartition, int] | None) -> Iterator[list[Message]]:

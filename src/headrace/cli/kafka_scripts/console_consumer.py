@@ -1,6 +1,7 @@
 """kafka-console-consumer: what topics hold, and what comes.
 
-Without a group Kafka's own makes one up and leaves it behind; this one reads the partitions directly.
+Without a group Kafka's own makes one up and leaves it behind; this one reads the partitions directly, those that come
+later, too.
 """
 
 import re
@@ -12,12 +13,22 @@ from typing import Final
 
 from headrace.cli.connection import Connection
 from headrace.cli.group_member import print_as_member
+from headrace.cli.kafka_scripts.arrivals import Arrivals, Look, look_for_pattern, look_for_topic, wait_for
 from headrace.cli.kafka_scripts.flags import Flag, Misused, Takes, Words
 from headrace.cli.kafka_scripts.script import Script, cluster_of
 from headrace.cli.message_text import Message, Render
 from headrace.cli.output import CommandError, note
-from headrace.cli.reading import AtOffset, Earliest, Latest, Printer, Start, print_all, read_directly, until_quiet
-from headrace.cli.topic_facts import find_partitions, find_topics
+from headrace.cli.reading import (
+    AtOffset,
+    Earliest,
+    Latest,
+    Printer,
+    Start,
+    find_bounds,
+    print_all,
+    read_between,
+    until_quiet,
+)
 
 _FORMATTERS: Final = {
     "org.apache.kafka.tools.consumer.DefaultMessageFormatter",
@@ -108,17 +119,22 @@ def _read(cluster: Connection, words: Words, printer: Printer) -> None:
     timeout_ms = words.number("timeout-ms")
     quiet_s = None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000
     group = _group(cluster, words)
-    partition = words.number("partition")
-    if group is not None:
-        if partition is not None:
-            raise Misused("--group and --partition exclude each other")
-        topics = _subscription(cluster, words)
-        print_as_member(cluster, group, topics, printer, follow=True, settings=settings, quiet_s=quiet_s)
-        return
+    if group is not None and "partition" in words:
+        raise Misused("--group and --partition exclude each other")
     begin = _start(words, reset)
-    scopes = [(topic, () if partition is None else (partition,)) for topic in _topics(cluster, words)]
-    places = find_partitions(cluster, cluster.admin(), scopes)
-    with closing(read_directly(cluster, places, begin, follow=True, settings=settings)) as brought:
+    what, look = _wanted(cluster, words)
+    known = look()
+    if not known:
+        note(f"WARN: {what} is not there yet; waiting for it")
+    if group is not None:
+        # The client library would fail. A pattern goes on matching topics that are created later.
+        if known or wait_for(look, quiet_s=quiet_s):
+            topics = [words.one("topic") or f"^({words.required('include')})$"]
+            print_as_member(cluster, group, topics, printer, follow=True, settings=settings, quiet_s=quiet_s)
+        return
+    bounds = find_bounds(cluster, cluster.admin(), sorted(known), begin)
+    arrivals = Arrivals(look, known, offset=begin.offset if isinstance(begin, AtOffset) else None)
+    with closing(read_between(cluster, bounds, follow=True, settings=settings, arrivals=arrivals)) as brought:
         print_all(brought if quiet_s is None else until_quiet(brought, quiet_s), printer)
 
 
@@ -145,23 +161,21 @@ def _start(words: Words, reset: str) -> Start:
     return AtOffset(int(offset))
 
 
-def _subscription(cluster: Connection, words: Words) -> list[str]:
-    """For a group: a pattern goes on matching topics that are created later."""
-    if (pattern := words.one("include")) is not None:
-        return [f"^({pattern})$"]
-    topic = words.required("topic")
-    find_topics(cluster, cluster.admin(), [topic])
-    return [topic]
-
-
-def _topics(cluster: Connection, words: Words) -> list[str]:
-    pattern = words.one("include")
-    if pattern is None:
-        return [words.required("topic")]
-    names = [name for name in cluster.cluster_metadata(cluster.admin()).topics if re.fullmatch(pattern, name)]
-    if not names:
-        raise CommandError(f"no topic matches --include {pattern!r}")
-    return names
+def _wanted(cluster: Connection, words: Words) -> tuple[str, Look]:
+    """What shall be read, in words, and how to see whether it is there."""
+    partition = words.number("partition")
+    text = words.one("include")
+    if text is None:
+        topic = words.required("topic")
+        what = f"topic {topic!r}" if partition is None else f"partition {partition} of topic {topic!r}"
+        return what, lambda: look_for_topic(cluster, topic, partition)
+    if partition is not None:
+        raise Misused("--partition goes with --topic")
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise Misused(f"--include {text!r} is not a regular expression: {error}") from error
+    return f"a topic that matches {text!r}", lambda: look_for_pattern(cluster, pattern)
 
 
 # --- How messages are printed -----------------------------------------------------------------------------------
