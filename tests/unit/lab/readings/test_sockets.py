@@ -52,5 +52,5 @@ def test_who_listens_on_a_port_of_this_machine() -> None:
 
 def test_another_machine_is_not_here() -> None:
     assert sockets.is_here("localhost")
-    assert not sockets.is_here("192.0.2.1")
-    assert local_brokers("192.0.2.1:9092,PLAINTEXT://192.0.2.2") == ()
+    assert not sockets.is_here("203.0.113.1")
+    assert local_brokers("203.0.113.1:9092,PLAINTEXT://203.0.113.2") == ()
