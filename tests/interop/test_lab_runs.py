@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from headrace.lab.bottleneck import Verdict
@@ -159,6 +160,74 @@ def test_a_group_that_is_behind_begins_later_with_all_that_there_is(tmp_path: Pa
     assert 0 < consumed_early <= sent_early
     sent = sum(second.acknowledged for second in results.seconds)
     assert sum(second.consumed for second in results.seconds) == 2 * sent
+
+
+def test_a_group_that_loses_partitions_to_somebody_else_stops_short_and_the_repeat_is_partial(tmp_path: Path) -> None:
+    """A member that is none of the lab's joins its group, and keeps what it gets to itself."""
+    workload = parse_workload({**SHORT, "topic": "shared", "partitions": 2, "groups": 2, "duration": "6s"}, name="test")
+    over = threading.Event()
+
+    def take(bootstrap: str) -> None:
+        (topic,) = (
+            name for name in AdminClient({"bootstrap.servers": bootstrap}).list_topics().topics if "shared" in name
+        )
+        settings = {"bootstrap.servers": bootstrap, "group.id": f"{topic}-group1", "enable.auto.commit": False}
+        taker = Consumer(settings)
+        taker.subscribe([topic])
+        while not over.is_set():
+            taker.poll(0.1)
+        taker.close()
+
+    with running(find_target("node"), partitions=1) as target:
+        taking = threading.Thread(target=take, args=[target.bootstrap])
+
+        def watch(moment: Moment) -> None:
+            if moment.second == 0:
+                taking.start()
+
+        try:
+            results = run_workload(workload, find_target(target.bootstrap), out=tmp_path, watch=watch)
+        finally:
+            over.set()
+            if taking.ident is not None:
+                taking.join()
+    (line,) = results.repeats
+    sent = sum(second.acknowledged for second in results.seconds)
+    consumed = sum(second.consumed for second in results.seconds)
+    assert sent < consumed < 2 * sent
+    assert line.partial == results.partial == f"consumers got {consumed:,} of {2 * sent:,} messages"
+    assert line.consumer_bottleneck is not None  # What held them up is told all the same.
+
+
+@pytest.mark.parametrize("engine", ["librdkafka", "columnar"])
+def test_what_retention_has_deleted_consumers_need_not_get(tmp_path: Path, engine: str) -> None:
+    often = {"kind": "node", "properties": {"log.retention.check.interval.ms": 200}}
+    results = run(
+        tmp_path, often, groups=1, consume="after", consumer_engine=engine, payload="random", size=1000, duration="4s",
+        topic_config={"retention.bytes": 1 << 20, "segment.bytes": 1 << 20},
+    )  # fmt: skip
+    assert results.partial is None
+    (line,) = results.repeats
+    sent = sum(second.acknowledged for second in results.seconds)
+    consumed = sum(second.consumed for second in results.seconds)
+    assert 0 < consumed < sent
+    [event] = line.events
+    assert event.startswith(f"consumers got {consumed:,} of {sent:,} messages: the topic's retention had deleted ")
+    assert f"{sent - consumed:,} were not consumed" in line.gate["end_to_end_p50_ms"]
+
+
+def test_without_acknowledgements_nobody_knows_what_was_there_to_consume(tmp_path: Path) -> None:
+    """A broker can refuse a batch that nobody waits for only by hanging up."""
+    results = run(
+        tmp_path, "node", groups=1, acks=0, rate=500, payload="random", size="100-1000", batch_messages=1,
+        topic_config={"max.message.bytes": 600},
+    )  # fmt: skip
+    assert results.partial is None
+    (line,) = results.repeats
+    given, consumed = (sum(getattr(each, name) for each in results.seconds) for name in ("acknowledged", "consumed"))
+    assert consumed < given
+    told = f"consumers got {consumed:,} of {given:,} messages: of the others nobody knows whether they arrived, with"
+    assert f"{told} acks=0" in line.events
 
 
 def test_a_slow_consumer_is_what_holds_consuming_up(tmp_path: Path) -> None:

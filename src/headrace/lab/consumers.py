@@ -4,7 +4,7 @@
         consumers.join()
         consumers.start(start_utc_ns)
         ... consumers.listen() now and then ...
-        consumers.drain(expected=1_000_000)
+        consumers.drain(expected=1_000_000)  # Of each group.
         consumers.stop()
 
 Whatever happens, no process is left at the end of the `with`. A consumer that dies leaves the others running;
@@ -25,16 +25,17 @@ from headrace.lab.errors import LabError
 _MODULE: Final = "headrace.lab.consumer_process"
 _JOIN_S: Final = 60.0
 _STOP_S: Final = 20.0  # To leave a group, with nobody there to be told so.
-_IDLE_S: Final = 5.0  # Without a message, after which none is expected any more.
+IDLE_S: Final = 10.0  # Without a message, after which none is expected any more.
 _LOOK_S: Final = 0.2
 
 
 class _Consumer:
     """One of them, and how far it has told."""
 
-    def __init__(self, number: int, member: Member) -> None:
+    def __init__(self, number: int, member: Member, *, group: str) -> None:
         self.number = number
         self.member = member
+        self.group = group
         self.is_ready = False
         self.is_over = False
         self.seconds = 0  # Told so far.
@@ -64,7 +65,10 @@ class Consumers:
             for group in groups
             for index in range(members)
         ]
+        self._groups = tuple(groups)
         self._stagger_s = stagger_s
+        self._behind_s = behind_s
+        self._behind_from_s = 0.0  # When the last group begins, by the monotonic clock.
         self._crew = crew or Processes()
         self._squads: list[Squad] = []
         self._consumers: list[_Consumer] = []
@@ -94,9 +98,12 @@ class Consumers:
         return [consumer.member.pid for consumer in self._consumers if consumer.member.pid is not None]
 
     @property
-    def total(self) -> int:
-        """Messages so far, as of the last second that each has told of."""
-        return sum(consumer.total for consumer in self._consumers)
+    def totals(self) -> dict[str, int]:
+        """Messages of each group so far, as of the last second that each member has told of."""
+        found = dict.fromkeys(self._groups, 0)
+        for consumer in self._consumers:
+            found[consumer.group] += consumer.total
+        return found
 
     @property
     def told_seconds(self) -> int | None:
@@ -135,12 +142,14 @@ class Consumers:
     def _begin(self, orders: Sequence[Mapping[str, Any]]) -> None:
         squad = self._crew.begin(_MODULE, orders)
         self._squads.append(squad)
-        for member in squad.members:
-            consumer = _Consumer(len(self._consumers), member)
+        for member, order in zip(squad.members, orders, strict=True):
+            consumer = _Consumer(len(self._consumers), member, group=order["group"])
             self._consumers.append(consumer)
             self._selector.register(member, selectors.EVENT_READ, consumer)
 
     def start(self, start_utc_ns: int) -> None:
+        if self._behind_s:
+            self._behind_from_s = time.monotonic() + (start_utc_ns - time.time_ns()) / 1e9 + self._behind_s
         for consumer in self._consumers:
             consumer.member.say({"start_utc_ns": start_utc_ns})
 
@@ -151,14 +160,18 @@ class Consumers:
         for key, _ in self._selector.select(timeout_s):
             self._hear(key.data)
 
-    def drain(self, *, expected: int, is_stopped: Callable[[], bool] = lambda: False, idle_s: float = _IDLE_S) -> None:
-        """Until so many messages were consumed in all, or none came for a while."""
-        moved_s, seen = time.monotonic(), self.total
-        while self.total < expected and not is_stopped() and self.told_seconds is not None:
+    def drain(self, *, expected: int, is_stopped: Callable[[], bool] = lambda: False, idle_s: float = IDLE_S) -> None:
+        """Until every group has consumed so many messages, or none came for a while.
+
+        A group that is behind is waited for until it begins, and has joined.
+        """
+        moved_s, seen = max(time.monotonic(), self._behind_from_s), self.totals
+        while min(seen.values()) < expected and not is_stopped() and self.told_seconds is not None:
             self.listen(_LOOK_S)
-            if self.total > seen:
-                moved_s, seen = time.monotonic(), self.total
-            elif time.monotonic() - moved_s > idle_s:
+            is_awaited = self._behind_s > 0 and not seen[self._groups[-1]]
+            if (totals := self.totals) != seen:
+                moved_s, seen = max(time.monotonic(), moved_s), totals
+            elif time.monotonic() - moved_s > (max(idle_s, _JOIN_S) if is_awaited else idle_s):
                 return
 
     def stop(self) -> None:

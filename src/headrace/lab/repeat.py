@@ -12,7 +12,7 @@ from headrace.errors import HeadraceError
 from headrace.lab.bottleneck import Finding
 from headrace.lab.client_statistics import INTERVAL_SETTING
 from headrace.lab.clocks import clocks_text
-from headrace.lab.consumers import Consumers
+from headrace.lab.consumers import IDLE_S, Consumers
 from headrace.lab.course import Course
 from headrace.lab.crew import Apart, Crew, Processes
 from headrace.lab.errors import LabError
@@ -30,10 +30,11 @@ from headrace.lab.schedule import SECOND_NS
 from headrace.lab.sender_places import LOCAL, REMOTE
 from headrace.lab.senders import Senders
 from headrace.lab.sent import Sent
+from headrace.lab.shortfall import find_shortfall
 from headrace.lab.targets.harming import Harm
 from headrace.lab.targets.running import Target
 from headrace.lab.timeline import Second
-from headrace.lab.topics import create_topic, delete_topic
+from headrace.lab.topics import count_deleted, create_topic, delete_topic
 from headrace.lab.workload import Cell
 
 STOPPED: Final = "stopped before its time"
@@ -42,6 +43,7 @@ _STALLS_S: Final = 0.3
 _CALM_CORES: Final = 0.1
 _SETTLE_LOOK_S: Final = 0.2
 _SETTLE_S_MAX: Final = 10.0
+_AFTER_FAULT_S: Final = 30.0  # So much longer it may take until a group is led again, and its members get anything.
 
 Watch = Callable[[int, Second], None]
 Told = Callable[[SecondLine], None]
@@ -181,12 +183,15 @@ class _Repeat:
             consumers.stop()
             self._note_consumed(consumers, before=None)
             bottlenecks = self._conclude(sampler, sent, consumers)
+            consumed = consumers.totals
         for line in self._course.lines():
             self._tell(line)
         self._course.events += [RECORDED] if self._target.recorders else []
         self._course.events += map(str, harm.done)
         self._course.events += [f"{count:,} messages failed: {why}" for why, count in senders.outcome.failures.items()]
         self._note_troubles([*senders.outcome.troubles, *consumers.troubles, *harm.troubles])
+        if self._partial is None:
+            self._note_shortfall([*consumed.values()])
         told = self._course.repeat_line(
             # Where every sender died, it was for as long as they told of.
             sending_s=senders.outcome.elapsed_s or float(len(self._course.sent)),
@@ -265,7 +270,7 @@ class _Repeat:
             consumers.join(start_utc_ns=start_utc_ns, is_stopped=self._is_stopped)
             if sampler is not None:
                 sampler.watch(CONSUMER, consumers.pids)
-        consumers.drain(expected=self._course.delivered * self._load.groups, is_stopped=self._stop_draining)
+        consumers.drain(expected=self._course.delivered, is_stopped=self._stop_draining, idle_s=_idle_s(self._load))
         if self._is_after:
             self._course.add_cpu((time.time_ns() - start_utc_ns) // SECOND_NS, company.look())
         if self._partial is None:
@@ -277,6 +282,29 @@ class _Repeat:
     def _note_consumed(self, consumers: Consumers, *, before: int | None) -> None:
         for second, row in consumers.rows(before):
             self._course.add_consumed(second, row)
+
+    def _note_shortfall(self, totals: list[int]) -> None:
+        """Where groups did not get all that was there for them: what they got is no rate of theirs."""
+        found = find_shortfall(
+            totals,
+            self._course.delivered,
+            is_acknowledged=self._load.terms.acks != "0",
+            settings=self._load.consumer_client,
+            count_deleted=self._count_deleted,
+        )
+        if found is None:
+            return
+        self._unconsumed = found.unconsumed
+        if found.excuse is None:
+            self._partial = str(found)
+        else:
+            self._course.events.append(str(found))
+
+    def _count_deleted(self) -> int:
+        try:
+            return count_deleted(self._target.settings, self._topic)
+        except HeadraceError:
+            return 0  # Nobody who could say is left.
 
     def _note_troubles(self, troubles: list[str]) -> None:
         if troubles:
@@ -292,6 +320,12 @@ def _settle(target: Target, is_stopped: Callable[[], bool]) -> None:
         before_s = _cpu_s(target)
         time.sleep(_SETTLE_LOOK_S)
         used_s = _cpu_s(target) - before_s
+
+
+def _idle_s(load: Load) -> float:
+    """Without a message, after which none is expected any more."""
+    longest_s = max((fault.length_s or 0.0 for fault in load.faults), default=0.0)
+    return IDLE_S + (longest_s + _AFTER_FAULT_S if load.faults else 0.0)
 
 
 def _cpu_s(target: Target) -> float:

@@ -10,7 +10,7 @@ from headrace.protocol.messages.create_topics import API as CREATE_TOPICS
 from headrace.protocol.messages.delete_topics import API as DELETE_TOPICS
 from headrace.wire.cluster import Cluster
 from headrace.wire.errors import refusal
-from headrace.wire.offsets import LATEST, list_offsets
+from headrace.wire.offsets import EARLIEST, LATEST, list_offsets
 from headrace.wire.settings import client_settings
 
 _TIMEOUT_MS = 30_000
@@ -79,6 +79,13 @@ def wait_kept(settings: Mapping[str, str], topic: str, *, messages: int) -> None
             if kept > messages or time.monotonic() > deadline_s:
                 raise LabError(f"topic {topic} holds {kept} messages, {messages} were sent")
             time.sleep(_LOOK_S)
+
+
+def count_deleted(settings: Mapping[str, str], topic: str) -> int:
+    """How many messages a new topic has lost to its retention by now."""
+    with Cluster(client_settings(config=settings)) as cluster:
+        starts = {TopicPartition(TopicName(topic), number): EARLIEST for number in cluster.partitions(topic)}
+        return sum(each.offset for each in list_offsets(cluster, starts).values())
 
 
 def delete_topic(settings: Mapping[str, str], topic: str) -> None:
