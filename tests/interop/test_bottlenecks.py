@@ -16,11 +16,14 @@ from headrace.lab.bottleneck import Finding, Verdict
 from headrace.lab.engines import Terms
 from headrace.lab.readings.brokers import local_brokers
 from headrace.lab.readings.sampler import BROKER, CLIENT, Sampler
+from headrace.lab.running import run_workload
 from headrace.lab.scenario import Payload, Scenario
 from headrace.lab.sending import send
 from headrace.lab.targets.running import Target
+from headrace.lab.targets.spec import find_target
 from headrace.lab.timeline import Second
 from headrace.lab.topics import create_topic
+from headrace.lab.workload import parse_workload
 from headrace.testing.node_process import NodeProcess
 from headrace.testing.ports import lasting_ports
 from tests.clients.command_line import Headrace
@@ -213,17 +216,45 @@ def test_a_slow_broker_of_apaches(apache: ApacheKafka) -> None:
     assert found.verdict is Verdict.BROKER_CPU, found
 
 
-@pytest.mark.parametrize("engine", ["librdkafka", "columnar"])
-def test_a_quota(engine: str, apache: ApacheKafka) -> None:
-    client = f"held-back-{engine}"
+def limit(apache: ApacheKafka, client: str, quota: str) -> None:
     run_tool(
         "kafka.admin.ConfigCommand",
         *("--bootstrap-server", apache.bootstrap, "--alter", "--entity-type", "clients", "--entity-name", client),
-        *("--add-config", "producer_byte_rate=20000"),
+        *("--add-config", quota),
     )
+
+
+@pytest.mark.parametrize("engine", ["librdkafka", "columnar"])
+def test_a_quota(engine: str, apache: ApacheKafka) -> None:
+    client = f"held-back-{engine}"
+    limit(apache, client, "producer_byte_rate=20000")
     found = judge(at_apache(apache, **{"client.id": client}), topic=client, engine=engine)
     assert found.verdict is Verdict.QUOTA, found
     assert "for a quota's sake" in said(found)
+
+
+@pytest.mark.parametrize("engine", ["librdkafka", "columnar"])
+def test_a_quota_on_consumers(engine: str, apache: ApacheKafka, tmp_path: Path) -> None:
+    """A tenth of what is written. What they have not got by then is not waited for: it would be a minute."""
+    client = f"held-back-consumer-{engine}"
+    limit(apache, client, "consumer_byte_rate=20000")
+    workload = parse_workload(
+        {
+            "rate": "2K", "duration": "8s", "warm_up": "0s", "repeats": 1, "payload": "weblog",
+            "groups": 1, "consumer_engine": engine, "consumer_client": {"client.id": client},
+        },
+        name="quota",
+    )  # fmt: skip
+    results = run_workload(workload, find_target(apache.bootstrap), out=tmp_path)
+    (line,) = results.repeats
+    print(line.partial, line.consumer_bottleneck)
+    assert line.consumer_bottleneck is not None
+    assert line.consumer_bottleneck.verdict == Verdict.QUOTA
+    assert "for a quota's sake" in "\n".join(line.consumer_bottleneck.evidence)
+    assert any(second.more.get("consumers_throttled_ms", 0) > 0 for second in results.seconds)
+    assert line.partial is None or line.partial.startswith("consumers got ")
+    assert line.bottleneck is not None
+    assert line.bottleneck.verdict != Verdict.QUOTA
 
 
 # --- As a command ------------------------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ class Prefetch:
         memory_bytes: int,
     ) -> None:
         self.bytes_fetched = 0
+        self.throttled_ms = 0  # For so long in all brokers said that they hold answers back, for a quota's sake.
         self._cluster = cluster
         self._read_committed = read_committed
         self._skip_missing = skip_missing
@@ -257,6 +258,9 @@ class Prefetch:
         assert isinstance(frame.obj, bytearray)
         lent = _Lent(frame.obj)
         answer = parse_fetch_answer(frame, position, version)
+        if answer.throttle_ms:
+            with self._changed:
+                self.throttled_ms += answer.throttle_ms
         codes = {source: answer.error for source in sources if answer.error != ErrorCode.NONE}
         by_id = version >= TOPIC_IDS_SINCE
         names: dict[str | bytes, TopicName] = {

@@ -196,6 +196,11 @@ class Scan:
         return self._prefetch.bytes_fetched
 
     @property
+    def throttled_ms(self) -> int:
+        """For so long in all brokers said that they hold answers back, for a quota's sake."""
+        return self._prefetch.throttled_ms
+
+    @property
     def memory_used_bytes(self) -> int:
         """What is fetched and not yet decoded, and what is asked for."""
         return self._prefetch.memory_used_bytes

@@ -25,23 +25,33 @@ _MILLISECOND_NS = 1_000_000
 
 @dataclass(slots=True)
 class Consumed:
-    """One second's row, or the sum of several."""
+    """One second's row of one consumer, or of several."""
 
     messages: int = 0
     size_bytes: int = 0  # Of values.
     end_to_end: Histogram = field(default_factory=Histogram)
+    # For so long brokers said that they hold answers back for a quota's sake: of several consumers, to the one that was
+    # held back most. Some have no partitions, and are held back from nothing.
+    throttled_ns: int = 0
 
     def merge(self, other: Self) -> None:
         self.messages += other.messages
         self.size_bytes += other.size_bytes
         self.end_to_end.merge(other.end_to_end)
+        self.throttled_ns = max(self.throttled_ns, other.throttled_ns)
 
     def to_json(self) -> dict[str, Any]:
-        return {"messages": self.messages, "size_bytes": self.size_bytes, "end_to_end": self.end_to_end.to_json()}
+        return {
+            "messages": self.messages,
+            "size_bytes": self.size_bytes,
+            "end_to_end": self.end_to_end.to_json(),
+            "throttled_ns": self.throttled_ns,
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        return cls(value["messages"], value["size_bytes"], Histogram.from_json(value["end_to_end"]))
+        end_to_end = Histogram.from_json(value["end_to_end"])
+        return cls(value["messages"], value["size_bytes"], end_to_end, value["throttled_ns"])
 
 
 class ConsumedTimeline:
@@ -57,11 +67,19 @@ class ConsumedTimeline:
         if not len(timestamps_ms):
             return
         at_ns = max(0, now_utc_ns - start_utc_ns)
-        row = self._rows.setdefault(max(at_ns // SECOND_NS, self._told), Consumed())
+        row = self._row(at_ns)
         row.messages += len(timestamps_ms)
         row.size_bytes += size_bytes
         row.end_to_end.add(np.maximum(now_utc_ns - timestamps_ms * _MILLISECOND_NS, 0))
         self.last_ns = at_ns
+
+    def add_throttled(self, throttled_ns: int, *, now_ns: int) -> None:
+        """Brokers have said by now that they hold answers back for so long."""
+        if throttled_ns:
+            self._row(max(0, now_ns)).throttled_ns += throttled_ns
+
+    def _row(self, at_ns: int) -> Consumed:
+        return self._rows.setdefault(max(at_ns // SECOND_NS, self._told), Consumed())
 
     def take(self, now_ns: int) -> Iterator[tuple[int, Consumed]]:
         """The seconds that are over by now, in order."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, ThrottleEvent, TopicPartition
 
 from headrace.errors import HeadraceError
 from headrace.lab.errors import LabError
@@ -25,6 +25,7 @@ WAIT_S: Final = 0.05
 _LEAVE_S: Final = 5.0
 _MESSAGES_MAX: Final = 2000
 _BATCHES_MAX: Final = 64  # Read and not yet counted.
+_MILLISECOND_NS: Final = 1_000_000
 # Of these no wait will make an end; of any other, a broker that comes back may.
 _HOPELESS: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 
@@ -39,6 +40,11 @@ class Taken(NamedTuple):
 
 class ConsumerEngine(Protocol):
     ready_utc_ns: int  # When it had its partitions, and began to fetch; known once it is ready.
+
+    @property
+    def throttled_ns(self) -> int:
+        """For so long in all brokers said that they hold answers back, for a quota's sake."""
+        ...
 
     def wait_ready(self, timeout_s: float) -> list[Taken]:
         """Until it has its partitions; what came meanwhile. LabError where it does not get any."""
@@ -55,6 +61,7 @@ class LibrdkafkaConsumer:
     def __init__(self, settings: Mapping[str, Any], topic: str, group: str) -> None:
         self._is_assigned = False
         self.ready_utc_ns = 0
+        self.throttled_ns = 0
         try:
             self._consumer = Consumer(
                 {
@@ -62,6 +69,7 @@ class LibrdkafkaConsumer:
                     "auto.offset.reset": "earliest",
                     # By default a consumer whose queue is full fetches nothing for a second, however soon it is empty.
                     "fetch.queue.backoff.ms": 20,
+                    "throttle_cb": self._note_throttle,
                     **settings,
                     "group.id": group,
                 }
@@ -74,6 +82,9 @@ class LibrdkafkaConsumer:
         if not self._is_assigned:  # Others that join change it later.
             self._is_assigned = True
             self.ready_utc_ns = time.time_ns()
+
+    def _note_throttle(self, event: ThrottleEvent) -> None:
+        self.throttled_ns += round(event.throttle_time * 1e9)
 
     def wait_ready(self, timeout_s: float) -> list[Taken]:
         deadline_s = time.monotonic() + timeout_s
@@ -129,13 +140,19 @@ class ColumnarConsumer:
         self._over = threading.Event()
         self._batches: queue.Queue[Taken | HeadraceError] = queue.Queue(_BATCHES_MAX)
         self._thread: threading.Thread | None = None
+        self._scan: Scan | None = None
         if share:  # With fewer partitions than members, some have none.
             columns = ("timestamp", "value")
             self._scan = Scan(told, {topic: share}, end=None, columns=columns, missing="skip", stop=self._over)
             self._thread = threading.Thread(target=self._read, daemon=True)
             self._thread.start()
 
+    @property
+    def throttled_ns(self) -> int:
+        return 0 if self._scan is None else self._scan.throttled_ms * _MILLISECOND_NS
+
     def _read(self) -> None:
+        assert self._scan is not None
         try:
             for batch in self._scan:
                 utc_ns = time.time_ns()
@@ -167,7 +184,7 @@ class ColumnarConsumer:
 
     def close(self) -> None:
         self._over.set()
-        if self._thread is not None:
+        if self._scan is not None and self._thread is not None:
             self._scan.close()
             self._thread.join()
 
@@ -179,6 +196,10 @@ class BehindConsumer:
         self._make = make
         self._engine: ConsumerEngine | None = None
         self.ready_utc_ns = begin_utc_ns
+
+    @property
+    def throttled_ns(self) -> int:
+        return 0 if self._engine is None else self._engine.throttled_ns
 
     def wait_ready(self, timeout_s: float) -> list[Taken]:
         return []

@@ -77,8 +77,10 @@ def _run_behind(pipe: Pipe, told: Mapping[str, Any]) -> None:
 
 
 def _count(pipe: Pipe, engine: ConsumerEngine, early: list[Taken], start_utc_ns: int) -> None:
-    timeline, total, taken = ConsumedTimeline(), 0, early
+    timeline, total, taken, throttled_ns = ConsumedTimeline(), 0, early, 0
     while True:
+        throttled_before_ns, throttled_ns = throttled_ns, engine.throttled_ns
+        timeline.add_throttled(throttled_ns - throttled_before_ns, now_ns=time.time_ns() - start_utc_ns)
         for utc_ns, stamps_ms, size_bytes in taken:
             timeline.add(stamps_ms, size_bytes, now_utc_ns=utc_ns, start_utc_ns=start_utc_ns)
             total += len(stamps_ms)

@@ -2,7 +2,8 @@
 
 Messages go from the broker through the network to a consumer, which asks for them. Consumers that keep up with what is
 written have no bottleneck, however busy anything was. Those that fall behind, and those that read a backlog as fast as
-they can, wait for whatever has no idle time: the broker, its disk, the link, or a thread of their own.
+they can, wait for whatever has no idle time: the broker, its disk, the link, or a thread of their own; unless brokers
+say that they hold answers back for a quota's sake.
 
 Pure: a summary in, a finding out.
 """
@@ -22,6 +23,7 @@ class ConsumingSummary:
     written_per_s: float = 0.0  # For all groups together: each gets every message.
     consumed_per_s: float = 0.0
     behind_s: float = 0.0  # What was written and not consumed, by what was written a second; over the last half.
+    throttled_share: float = 0.0  # Of the time, of the consumer that was held back most.
     consumer: Side | None = None
     broker: Side | None = None
     link: str = ""
@@ -32,10 +34,16 @@ class ConsumingSummary:
 def find_consuming_bottleneck(summary: ConsumingSummary) -> Finding:
     if not summary.is_backlog and summary.behind_s < Threshold.BEHIND_S.limit:
         return Finding(Verdict.NONE, (_progress(summary), *_busiest(summary)), is_held_up=False)
-    found = {verdict: share for verdict, share, threshold in _pressures(summary) if share >= threshold.limit}
-    verdict = max(found, key=lambda each: found[each]) if found else Verdict.NONE
+    verdict = _find(summary)
     evidence = (_progress(summary), *_sentences(summary, verdict), *_busiest(summary))
     return Finding(verdict, evidence, is_held_up=True)
+
+
+def _find(summary: ConsumingSummary) -> Verdict:
+    if summary.throttled_share >= Threshold.THROTTLED.limit:
+        return Verdict.QUOTA
+    found = {verdict: share for verdict, share, threshold in _pressures(summary) if share >= threshold.limit}
+    return max(found, key=lambda verdict: found[verdict]) if found else Verdict.NONE
 
 
 def _pressures(summary: ConsumingSummary) -> Iterator[tuple[Verdict, float, Threshold]]:
@@ -63,6 +71,9 @@ def _progress(summary: ConsumingSummary) -> str:
 
 def _sentences(summary: ConsumingSummary, verdict: Verdict) -> Iterator[str]:
     match verdict:
+        case Verdict.QUOTA:
+            share = f"{summary.throttled_share:.0%}"
+            yield f"brokers held answers to a consumer back for a quota's sake for {share} of the time"
         case Verdict.DISK if summary.broker is not None:
             yield f"a thread of the broker waited for a device for {summary.broker.on_disk:.0%} of the time"
         case Verdict.NETWORK:

@@ -48,6 +48,7 @@ class Course:
         self.cpu: dict[int, CpuUse] = {}
         self.events: list[str] = []  # Faults that were done, and when; why messages failed, and how many.
         self._written = 0
+        self._has_throttled = False  # Consumers were, in a second that was told.
 
     # --- Filling it ----------------------------------------------------------------------------------------------
 
@@ -79,15 +80,23 @@ class Course:
     def consuming(self, *, groups: int, elapsed_s: float) -> Consuming:
         """Of all groups; `elapsed_s` is how long was sent, or how long a backlog was consumed."""
         if self._consumes_after:
-            messages = [row.messages for row in self.consumed.values()]
-            return Consuming(written=[], consumed=messages, elapsed_s=elapsed_s, is_backlog=True)
+            consumed = [*self.consumed.values()]
+            return Consuming(
+                written=[],
+                consumed=[row.messages for row in consumed],
+                elapsed_s=elapsed_s,
+                is_backlog=True,
+                throttled_s=sum(row.throttled_ns for row in consumed) / SECOND_NS,
+            )
         whole = range(int(elapsed_s + 1e-3))
         rows = [self.sent.get(second, Second()) for second in whole]
+        consumed = [self.consumed.get(second, Consumed()) for second in whole]
         return Consuming(
             written=[groups * (row.acknowledged + row.unanswered) for row in rows],
-            consumed=[self.consumed.get(second, Consumed()).messages for second in whole],
+            consumed=[row.messages for row in consumed],
             elapsed_s=float(len(whole)),
             is_backlog=False,
+            throttled_s=sum(row.throttled_ns for row in consumed) / SECOND_NS,
         )
 
     # --- Second by second ----------------------------------------------------------------------------------------
@@ -108,6 +117,9 @@ class Course:
         if consumed.end_to_end.count:
             more["end_to_end_p99_ms"] = _quantile_ms(consumed.end_to_end, 0.99)
             more["consumed_bytes"] = consumed.size_bytes
+        self._has_throttled |= consumed.throttled_ns > 0
+        if self._has_throttled:
+            more["consumers_throttled_ms"] = round(consumed.throttled_ns / _NS_PER_MS, 3)
         if use is not None:
             more["broker_cpu_percent"] = round(use.percent_of_core(use.brokers_s), 1)
             more["client_cpu_percent"] = round(use.percent_of_core(use.clients_s), 1)

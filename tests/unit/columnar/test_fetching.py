@@ -38,8 +38,11 @@ class Fetch:
 class Log:
     """A topic on one broker whose answers a test gives. Ends are what the broker says of its log."""
 
-    def __init__(self, answer: Answer, *, end: int, stable: int | None = None, partitions: int = 1) -> None:
+    def __init__(
+        self, answer: Answer, *, end: int, stable: int | None = None, partitions: int = 1, throttle_ms: int = 0
+    ) -> None:
         self.fetches: list[Fetch] = []
+        self.throttle_ms = throttle_ms  # What every answer says of a quota.
         self.end = end
         self.stable = end if stable is None else stable
         self._answer = answer
@@ -87,7 +90,8 @@ class Log:
                     "records": self._answer(fetch),
                 }
             )
-        return {"responses": [{"topic": "t", "topic_id": ID, "partitions": answered}]}
+        topics = [{"topic": "t", "topic_id": ID, "partitions": answered}]
+        return {"throttle_time_ms": self.throttle_ms, "responses": topics}
 
     def scan(self, *, patience_s: float = SOON_S, **options: Any) -> columnar.Scan:
         settings = self.broker.settings(api_timeout_s=patience_s, retry_backoff_s_max=0.01)
@@ -129,6 +133,15 @@ def test_answers_that_are_empty_for_want_of_time_cost_no_row(isolation: str, emp
 
     with serving(slow, end=10) as log:
         assert log.offsets(isolation=isolation) == list(range(10))
+
+
+@pytest.mark.parametrize("throttle_ms", [0, 70])
+def test_what_answers_say_of_a_quota_is_added_up(throttle_ms: int) -> None:
+    with serving(from_batches((0, 3), (3, 3)), end=6, throttle_ms=throttle_ms) as log:
+        scan = log.scan()
+        assert scan.throttled_ms == 0
+        assert sum(found.num_rows for found in scan) == 6
+        assert scan.throttled_ms == throttle_ms * len(log.fetches)
 
 
 def test_a_broker_that_is_slow_for_committed_records_alone_costs_no_row() -> None:

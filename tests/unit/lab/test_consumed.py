@@ -54,7 +54,25 @@ def test_a_clock_that_goes_back_loses_nothing() -> None:
 def test_rows_survive_json() -> None:
     timeline = ConsumedTimeline()
     add(timeline, 500, 480, 490)
+    timeline.add_throttled(70 * MS, now_ns=500 * MS)
     ((_, row),) = timeline.take_all()
     other = Consumed.from_json(row.to_json())
     other.merge(row)
-    assert (other.messages, other.size_bytes, other.end_to_end.count) == (4, 40, 4)
+    assert (other.messages, other.size_bytes, other.end_to_end.count, other.throttled_ns) == (4, 40, 4, 70 * MS)
+
+
+def test_how_long_brokers_held_back_is_of_the_second_in_which_they_said_so() -> None:
+    timeline = ConsumedTimeline()
+    timeline.add_throttled(0, now_ns=100 * MS)
+    assert list(timeline.take_all()) == []
+    timeline.add_throttled(20 * MS, now_ns=-5 * MS)
+    timeline.add_throttled(30 * MS, now_ns=900 * MS)
+    timeline.add_throttled(3_000 * MS, now_ns=1_100 * MS)
+    assert [row.throttled_ns for _, row in timeline.take_all()] == [50 * MS, 3_000 * MS]
+
+
+def test_of_several_consumers_it_is_the_one_that_was_held_back_most() -> None:
+    one, other = Consumed(throttled_ns=700), Consumed(throttled_ns=20)
+    other.merge(one)
+    one.merge(Consumed())
+    assert one.throttled_ns == other.throttled_ns == 700

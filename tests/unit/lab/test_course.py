@@ -133,6 +133,17 @@ def test_messages_without_a_latency_are_counted_and_spoil_the_latencies_of_the_o
     assert not lost.keys() & run(course()).repeat_line(sending_s=6.0).metrics.keys()
 
 
+def test_consumers_that_were_held_back_are_told_from_the_second_on_in_which_it_began() -> None:
+    made = run(course(), seconds=3)
+    made.add_consumed(1, Consumed(throttled_ns=250 * MS))
+    told = [line.more.get("consumers_throttled_ms") for line in made.lines()]
+    assert told == [None, 250.0, 0.0]
+    assert made.consuming(groups=1, elapsed_s=3.0).throttled_s == 0.25
+    backlog = run(course(consumes_after=True), seconds=3)
+    backlog.add_consumed(2, Consumed(throttled_ns=1_500 * MS))
+    assert backlog.consuming(groups=1, elapsed_s=2.0).throttled_s == 1.5
+
+
 def test_seconds_are_told_once_and_in_order() -> None:
     made = run(course())
     made.start_utc_ns = 1_700_000_000 * SECOND_NS

@@ -17,6 +17,7 @@ class Consuming(NamedTuple):
     consumed: Sequence[int]  # In the same seconds, or of a backlog in those in which it was consumed.
     elapsed_s: float
     is_backlog: bool
+    throttled_s: float = 0.0  # For so long brokers held answers back, to the consumer that was held back most.
 
 
 def consuming_summary(
@@ -30,6 +31,7 @@ def consuming_summary(
         written_per_s=sum(consuming.written) / elapsed_s,
         consumed_per_s=sum(consuming.consumed) / elapsed_s,
         behind_s=0.0 if consuming.is_backlog else behind_s(consuming.written, consuming.consumed),
+        throttled_share=min(1.0, consuming.throttled_s / elapsed_s),
         consumer=side_of(readings, "consumer"),
         broker=broker_side(readings),
         link=link,

@@ -44,6 +44,15 @@ def test_a_slow_consumer_and_a_slow_broker_are_told_apart() -> None:
     assert find_consuming_bottleneck(found).verdict == "broker CPU"
 
 
+def test_how_long_brokers_held_back_is_a_share_of_the_time() -> None:
+    late = Consuming(written=[300] * 10, consumed=[100] * 10, elapsed_s=10.0, is_backlog=False, throttled_s=6.0)
+    found = consuming_summary(late, readings(consumer=0.3, broker=0.2), links_bits_per_s={})
+    assert found.throttled_share == pytest.approx(0.6)
+    assert find_consuming_bottleneck(found).verdict == "quota"
+    longer = late._replace(throttled_s=17.0)  # Of what is said in the last second, most is yet to come.
+    assert consuming_summary(longer, readings(consumer=0.3, broker=0.2), links_bits_per_s={}).throttled_share == 1.0
+
+
 def test_out_of_a_backlog_nobody_is_behind() -> None:
     backlog = Consuming(written=[], consumed=[500] * 4, elapsed_s=2.5, is_backlog=True)
     found = consuming_summary(backlog, readings(consumer=0.97, broker=0.2), links_bits_per_s={})
