@@ -1,5 +1,6 @@
 """Whether a workload can be run on a target: the one place where the two meet before anything is measured."""
 
+import math
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -98,13 +99,13 @@ def check_room(load: Load, spec: TargetSpec, *, free_bytes: int | None = None) -
 
 
 def written_bytes(load: Load) -> float | None:
-    """What a repeat adds to the logs, of values alone; None where that is not known before."""
+    """What a repeat adds to the logs at most, of values alone; None where that is not known before."""
     if load.engine == NOBODY:
         return 0.0
-    messages = load.rate * load.send_s if isinstance(load.rate, float) else load.messages
-    if messages is None or (not load.is_by_program and not isinstance(load.rate, float)):
-        return None
-    return messages * _mean_bytes(load) * (load.replication or 1)
+    messages = load.rate * load.send_s if isinstance(load.rate, float) else math.inf
+    if load.messages is not None and (not load.is_by_program or not isinstance(load.rate, float)):
+        messages = min(messages, load.messages)  # Which a program at a rate does not ask for.
+    return messages * _mean_bytes(load) * (load.replication or 1) if math.isfinite(messages) else None
 
 
 def _mean_bytes(load: Load) -> float:

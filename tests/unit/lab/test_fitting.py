@@ -11,6 +11,7 @@ from headrace.lab.errors import LabError
 from headrace.lab.fitting import check_load, check_room, lack_of, written_bytes
 from headrace.lab.gate import Thresholds
 from headrace.lab.load import Load
+from headrace.lab.presets import find_preset, workloads_of
 from headrace.lab.programs import PROGRAMS, Program
 from headrace.lab.repeat import run_repeat
 from headrace.lab.targets.running import Target, check_remote
@@ -114,11 +115,28 @@ def test_a_repeat_that_would_fill_the_disk_is_refused() -> None:
         check_room(load(**given, **more), find_target(target), free_bytes=0)
 
 
+def test_a_number_of_messages_that_would_fill_the_disk_is_refused_at_full_speed_too() -> None:
+    (large,) = (
+        cell
+        for workload in workloads_of(find_preset("s4-fig9"), scale="full", changes={})
+        for cell in workload.cells
+        if cell.values["size"] == 10_000
+    )
+    check_room(large.load, find_target("kafka-3"), free_bytes=25_000_000_000)
+    with pytest.raises(LabError, match=r"some 18\.6 GiB"):
+        check_room(large.load, find_target("kafka-3"), free_bytes=20_000_000_000)
+
+
 def test_what_will_be_written_is_known_of_a_rate_and_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROGRAMS, "fake", Program(send=lambda job: pytest.fail("nobody is to send")))
     assert written_bytes(load(payload="random", size="1000")) == pytest.approx(100_000_000)
     assert written_bytes(load(engine="fake", rate="max", messages=50, size="1000")) == 50_000
     assert written_bytes(load(rate="max")) is None
+    counted: dict[str, Any] = {"payload": "random", "size": "1000", "messages": 50}
+    for more in ({"rate": "max"}, {"rate": "max", "duration": None}, {}, {"duration": None}, {"warm_up": "3s"}):
+        assert written_bytes(load(**counted, **more)) == 50_000
+    # What ends first counts; and a program that has a rate goes by that alone.
+    assert written_bytes(load(**{**counted, "messages": 10_000_000})) == pytest.approx(100_000_000)
 
 
 def test_where_nothing_is_read_nothing_can_be_recorded() -> None:
