@@ -43,7 +43,8 @@ def host(
     as_json: AsJson = False,
 ) -> None:
     """Measure the machine: synchronous writes, loopback, links, and how much a busy thread is held off."""
-    require("numpy", extra="lab")
+    for package in ("numpy", "scipy"):
+        require(package, extra="lab")
     from headrace.lab.host.measuring import measure_host
     from headrace.lab.quantities import parse_time_s
 

@@ -71,7 +71,7 @@ def send(
 
     Latency counts from when a message was planned, so that a stall shows in all the messages that it has held up.
     """
-    for package in ("numpy", "pyarrow", "yaml"):
+    for package in ("numpy", "pyarrow", "scipy", "yaml"):
         require(package, extra="lab")
     from headrace.lab.quantities import parse_rate_per_s
     from headrace.lab.scenario import Payload, Scenario

@@ -6,6 +6,7 @@ seconds from there to the end of sending, latencies of everything that was answe
 Rows in, lines out: knows neither processes nor files.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -227,11 +228,12 @@ class Course:
         whole = range(self._warm_up_s, self._warm_up_s + int(measured_s + 1e-3))
         rows = [self.sent.get(second, Second()) for second in whole]
         found = steadiness([row.acknowledged + row.unanswered for row in rows])
-        is_any = found.variation != float("inf")
         return Steady(
             is_steady=found.is_steady,
-            variation=round(found.variation, 5) if is_any else None,
-            slope_per_minute=round(found.slope_per_min, 5),
+            variation=_finite(found.variation),
+            slope_per_minute=round(found.slope_per_min.value, 5),
+            slope_low_per_minute=_finite(found.slope_per_min.low),
+            slope_high_per_minute=_finite(found.slope_per_min.high),
         )
 
     def _cpu(self, sending_s: float) -> CpuUse:
@@ -250,6 +252,10 @@ def buckets_us(histogram: Histogram) -> list[list[float]]:
         [round((bucket_range_ns(bucket)[1] + 1) / 1000, 3), count]
         for bucket, count in zip(value["buckets"], value["counts"], strict=True)
     ]
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 5) if math.isfinite(value) else None
 
 
 def _rounded(metrics: Mapping[str, float]) -> dict[str, float]:

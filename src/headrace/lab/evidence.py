@@ -127,12 +127,16 @@ class Evidence:
             raise NotMeasurable(f"no rate was configured with {cell_text(cell)}") from None
 
     def is_steady(self, where: tuple[Results, Cell]) -> bool:
+        """What all repeats say alike. One of several that says otherwise may be chance, or may not."""
         run, cell = where
         self._check_calm(where, "whether it was steady")
         told = [line.steady.is_steady for line in run.repeats_of(cell) if line.steady is not None]
         if not told or None in told:
             raise NotMeasurable(f"with {cell_text(cell)} it was too short to tell whether it was steady")
-        return all(told)
+        if len({*told}) > 1:
+            steady = sum(each is True for each in told)
+            raise NotMeasurable(f"with {cell_text(cell)} {steady} of {len(told)} repeats were steady, and others not")
+        return told[0] is True
 
     def bottlenecks(self, where: tuple[Results, Cell]) -> list[str]:
         run, cell = where

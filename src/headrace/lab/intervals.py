@@ -3,7 +3,7 @@
 Of a mean, Student's interval: repeats are few, and means of seconds are near enough to normal. Of a median, that of
 order statistics, which assumes nothing about the distribution and says less: of fewer than six repeats, nothing with
 95% confidence. Of a ratio of two means, Welch's interval of the logarithms' difference, so that A over B and B over A
-say the same.
+say the same. Of a slope, Student's about the nearest line, which takes what is left of each value for chance.
 
 Of ratios that were measured in pairs, that of Wilcoxon's signed ranks, which asks for symmetry alone.
 
@@ -76,6 +76,23 @@ def mean_interval(values: Sequence[float], *, confidence: float = CONFIDENCE) ->
         return Interval(value=mean, low=-math.inf, high=math.inf, count=1)
     half = _student(confidence, count - 1) * math.sqrt(variance(values) / count)
     return Interval(value=mean, low=mean - half, high=mean + half, count=count)
+
+
+def slope_interval(values: Sequence[float], *, confidence: float = CONFIDENCE) -> Interval:
+    """Of the line that is nearest to values one step apart: by how much it rises with each. Through two values there is
+    a line, and no telling how sure it is; through one there are all."""
+    _check(values, confidence)
+    mean, count = fmean(values), len(values)
+    if count == 1:
+        return Interval(value=0.0, low=-math.inf, high=math.inf, count=1)
+    places = [number - (count - 1) / 2 for number in range(count)]
+    reach = math.fsum(place**2 for place in places)
+    slope = math.fsum(place * (value - mean) for place, value in zip(places, values, strict=True)) / reach
+    if count == 2:
+        return Interval(value=slope, low=-math.inf, high=math.inf, count=2)
+    left = math.fsum((value - mean - slope * place) ** 2 for place, value in zip(places, values, strict=True))
+    half = _student(confidence, count - 2) * math.sqrt(left / (count - 2) / reach)
+    return Interval(value=slope, low=slope - half, high=slope + half, count=count)
 
 
 def median_interval(values: Sequence[float], *, confidence: float = CONFIDENCE) -> Interval:

@@ -34,21 +34,21 @@ _ELSEWHERE: Final = "cluster"  # The kind of target whose machine is not the one
 
 
 def steady_ones_have_cores_left(evidence: Evidence) -> Answer:
-    steady, _ = _by_steadiness(evidence)
-    if not steady:
+    steady, _, untold = _by_steadiness(evidence)
+    if not steady and not untold:
         raise NotMeasurable("no configuration was steady here")
-    return _each(steady, lambda where: _against_cores(evidence, where, is_above=False))
+    return together([*_answers(steady, lambda where: _against_cores(evidence, where, is_above=False)), *untold])
 
 
 def unsteady_ones_are_overloaded(evidence: Evidence) -> Answer:
     """Those that were not steady have more work than cores, and a higher load than those that were."""
-    steady, unsteady = _by_steadiness(evidence)
-    if not unsteady:
+    steady, unsteady, untold = _by_steadiness(evidence)
+    if not unsteady and not untold:
         raise NotMeasurable("every configuration was steady here")
-    answer = _each(unsteady, lambda where: _against_cores(evidence, where, is_above=True))
-    if not steady:
-        return answer
-    return together([answer, guarded(lambda: _is_highest(evidence, unsteady, steady))])
+    answers = [*_answers(unsteady, lambda where: _against_cores(evidence, where, is_above=True)), *untold]
+    if steady and unsteady:
+        answers.append(guarded(lambda: _is_highest(evidence, unsteady, steady)))
+    return together(answers)
 
 
 def _is_highest(evidence: Evidence, unsteady: list[Where], steady: list[Where]) -> Answer:
@@ -131,14 +131,26 @@ def more(metric: str, *, this: dict[str, Any], than: dict[str, Any]) -> Question
     return question
 
 
-def _by_steadiness(evidence: Evidence) -> tuple[list[Where], list[Where]]:
-    cells = evidence.cells() or [evidence.one()]
-    told = [(where, evidence.is_steady(where)) for where in cells]
-    return [where for where, is_steady in told if is_steady], [where for where, is_steady in told if not is_steady]
+def _by_steadiness(evidence: Evidence) -> tuple[list[Where], list[Where], list[Answer]]:
+    """Cells that were steady, cells that were not, and why it is not known of others. Those may be either, so that no
+    finding on all of one kind holds beside them; one of a kind that is known is enough for it not to hold."""
+    steady: list[Where] = []
+    unsteady: list[Where] = []
+    untold: list[Answer] = []
+    for where in evidence.cells() or [evidence.one()]:
+        try:
+            (steady if evidence.is_steady(where) else unsteady).append(where)
+        except NotMeasurable as reason:
+            untold.append(Answer(verdict=Verdict.NOT_MEASURABLE, why=str(reason)))
+    return steady, unsteady, untold
 
 
 def _each(cells: list[Where], ask: Callable[[Where], Answer]) -> Answer:
-    return together([guarded(partial(ask, where)) for where in cells])
+    return together(_answers(cells, ask))
+
+
+def _answers(cells: list[Where], ask: Callable[[Where], Answer]) -> list[Answer]:
+    return [guarded(partial(ask, where)) for where in cells]
 
 
 def _against_cores(evidence: Evidence, where: Where, *, is_above: bool) -> Answer:

@@ -2,7 +2,8 @@
 
 Kafka's one-minute rate is an average weighted exponentially, moved every five seconds: a minute after a step it has
 come 63% of the way, after three minutes 95%. It is what published figures show. Steadiness is judged on true rates
-alone: the average is smooth whatever happens, and its climb after the start is not the system's.
+alone: the average is smooth whatever happens, and its climb after the start is not the system's. How fast they rise or
+fall is known with an error, the larger the fewer the readings: where the limit lies within it, nothing is told.
 
 Plain numbers in, plain numbers out.
 """
@@ -13,13 +14,15 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import Final
 
+from headrace.lab.intervals import Interval, slope_interval
+
 TICK_S: Final = 5
 MINUTE_S: Final = 60
 ALPHA: Final = 1 - math.exp(-TICK_S / MINUTE_S)
 
 VARIATION_MAX: Final = 0.05
 SLOPE_PER_MIN_MAX: Final = 0.01
-# Of fewer readings a slope is chance.
+# Of fewer readings neither number is worth a verdict, whatever they are.
 _READINGS_MIN: Final = 10
 
 
@@ -66,19 +69,35 @@ class Steadiness:
     """How rates behave over the last half of a run. Both numbers are shares of the mean."""
 
     variation: float  # The coefficient of variation.
-    slope_per_min: float
+    slope_per_min: Interval  # Of the nearest line.
     readings: int
 
     @property
     def is_steady(self) -> bool | None:
-        """None where the run was too short to tell."""
+        """None where the run was too short to tell: as much as it varies, its slope may be within the limit or not."""
+        slope = self.slope_per_min
         if self.readings < _READINGS_MIN:
             return None
-        return self.variation <= VARIATION_MAX and abs(self.slope_per_min) <= SLOPE_PER_MIN_MAX
+        if self.variation > VARIATION_MAX or slope.low > SLOPE_PER_MIN_MAX or slope.high < -SLOPE_PER_MIN_MAX:
+            return False
+        return True if slope.low >= -SLOPE_PER_MIN_MAX and slope.high <= SLOPE_PER_MIN_MAX else None
 
     def __str__(self) -> str:
-        word = {True: "steady", False: "not steady", None: "too short to tell"}[self.is_steady]
-        return f"{word}: varies by {self.variation:.1%}, slope {self.slope_per_min:+.1%} a minute"
+        return steadiness_text(
+            self.is_steady,
+            variation=self.variation,
+            slope_per_min=self.slope_per_min.value,
+            low=self.slope_per_min.low,
+            high=self.slope_per_min.high,
+        )
+
+
+def steadiness_text(is_steady: bool | None, *, variation: float, slope_per_min: float, low: float, high: float) -> str:
+    """A verdict with its evidence. The interval is left out where it is not known."""
+    word = {True: "steady", False: "not steady", None: "too short to tell"}[is_steady]
+    varies = f"by {variation:.1%}" if math.isfinite(variation) else "without bound"
+    between = f" [{low:+.1%}, {high:+.1%}]" if math.isfinite(low) and math.isfinite(high) else ""
+    return f"{word}: varies {varies}, slope {slope_per_min:+.1%}{between} a minute"
 
 
 def steadiness(rates_per_s: Sequence[float], *, step_s: float = 1.0) -> Steadiness:
@@ -86,15 +105,7 @@ def steadiness(rates_per_s: Sequence[float], *, step_s: float = 1.0) -> Steadine
     half = rates_per_s[len(rates_per_s) // 2 :]
     mean = fmean(half) if half else 0.0
     if mean == 0:
-        return Steadiness(variation=math.inf, slope_per_min=0.0, readings=len(half))
-    slope_per_s = _slope(half) / step_s
-    return Steadiness(variation=pstdev(half) / mean, slope_per_min=slope_per_s * MINUTE_S / mean, readings=len(half))
-
-
-def _slope(values: Sequence[float]) -> float:
-    """Of the line through them that is nearest, a step."""
-    if len(values) < 2:
-        return 0.0
-    middle, mean = (len(values) - 1) / 2, fmean(values)
-    rise = math.fsum((number - middle) * (value - mean) for number, value in enumerate(values))
-    return rise / math.fsum((number - middle) ** 2 for number in range(len(values)))
+        none = Interval(value=0.0, low=0.0, high=0.0, count=len(half))
+        return Steadiness(variation=math.inf, slope_per_min=none, readings=len(half))
+    slope = slope_interval([rate * MINUTE_S / step_s / mean for rate in half])
+    return Steadiness(variation=pstdev(half) / mean, slope_per_min=slope, readings=len(half))

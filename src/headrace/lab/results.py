@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import IO, Any, ClassVar, Final, Self
 
 from headrace.lab.errors import LabError
+from headrace.lab.rates import steadiness_text
 
 FILE_NAME: Final = "results.jsonl"
 PASSED: Final = "passed"
@@ -100,6 +101,19 @@ class Steady:
     is_steady: bool | None  # None where it was too short to tell.
     variation: float | None  # None where nothing came through at all.
     slope_per_minute: float
+    # Of its confidence interval; None where that is not known, as of results of older versions.
+    slope_low_per_minute: float | None = None
+    slope_high_per_minute: float | None = None
+
+    def __str__(self) -> str:
+        low, high = self.slope_low_per_minute, self.slope_high_per_minute
+        return steadiness_text(
+            self.is_steady,
+            variation=math.inf if self.variation is None else self.variation,
+            slope_per_min=self.slope_per_minute,
+            low=-math.inf if low is None else low,
+            high=math.inf if high is None else high,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

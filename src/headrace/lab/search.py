@@ -45,8 +45,7 @@ def _why_not(line: RepeatLine, planned_per_s: float, reached_per_s: float) -> st
     if reached_per_s < HELD_SHARE * planned_per_s:
         return f"reached {reached_per_s:,.0f}/s"
     if line.steady is not None and line.steady.is_steady is False:
-        variation = "without bound" if line.steady.variation is None else f"by {line.steady.variation:.1%}"
-        return f"not steady: varies {variation}, slope {line.steady.slope_per_minute:+.1%} a minute"
+        return str(line.steady)
     gate = line.gate.get("rate_per_s", PASSED)
     return None if gate == PASSED else gate
 

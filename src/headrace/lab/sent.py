@@ -5,6 +5,7 @@ Histograms are in them whole, so that runs can be added up and other quantiles a
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -157,7 +158,9 @@ class Sent:
             "steady": {
                 "is_steady": steady.is_steady,
                 "variation": _finite(steady.variation),
-                "slope_per_min": round(steady.slope_per_min, 5),
+                "slope_per_min": round(steady.slope_per_min.value, 5),
+                "slope_per_min_low": _finite(steady.slope_per_min.low),
+                "slope_per_min_high": _finite(steady.slope_per_min.high),
                 "seconds": steady.readings,
             },
             "latency_ends": self.latency_ends(),
@@ -177,4 +180,4 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _finite(value: float) -> float | None:
-    return round(value, 5) if value < float("inf") else None
+    return round(value, 5) if math.isfinite(value) else None

@@ -35,9 +35,13 @@ class CellSummary:
 
     @property
     def steady(self) -> str:
-        """How many repeats were, of those that were long enough to tell."""
-        told = [line.steady.is_steady for line in self.repeats if line.steady and line.steady.is_steady is not None]
-        return f"{sum(told)} of {len(told)}" if told else "too short to tell"
+        """How many repeats were, of those that were long enough to tell; and how many were not."""
+        asked = [line.steady.is_steady for line in self.repeats if line.steady]
+        told = [is_steady for is_steady in asked if is_steady is not None]
+        if not told:
+            return "too short to tell"
+        untold = len(asked) - len(told)
+        return f"{sum(told)} of {len(told)}" + (f", {untold} untold" if untold else "")
 
     @property
     def verdicts(self) -> list[str]:

@@ -12,7 +12,7 @@ from headrace.lab.evidence import Verdict
 from headrace.lab.findings import FINDINGS, TIPS_BEHIND, TIPS_COMPRESSION, TIPS_LINGER, TIPS_PARTITIONS, judge
 from headrace.lab.published import MACHINES, PUBLISHED
 from headrace.lab.readings.machine_metrics import PACKETS
-from headrace.lab.results import Bottleneck, RepeatLine, Results
+from headrace.lab.results import Bottleneck, RepeatLine, Results, Steady
 from tests.result_values import repeat, scenario
 
 HOLDS, DOES_NOT, UNTOLD = Verdict.HOLDS, Verdict.DOES_NOT_HOLD, Verdict.NOT_MEASURABLE
@@ -436,6 +436,34 @@ def test_steadiness_of_a_machine_that_others_had_decides_nothing() -> None:
     assert verdicts("s0-fig7", found)[4] is HOLDS
     busy = [replace(line, gate={"rate_per_s": "other processes took 40% of the CPU"}) for line in found.repeats]
     assert verdicts("s0-fig7", replace(found, repeats=busy))[4] is UNTOLD
+
+
+def judged_with(found: Results, number: int, steady: Steady) -> list[Verdict]:
+    """With one repeat of each cell of large batches that says otherwise."""
+    lines = [
+        replace(line, steady=steady) if line.repeat == number and line.cell["batch_size"] == "64KiB" else line
+        for line in found.repeats
+    ]
+    return verdicts("s0-fig7", replace(found, repeats=lines))
+
+
+def test_repeats_that_disagree_on_steadiness_or_cannot_tell_decide_nothing() -> None:
+    found = fig7(_AS_PUBLISHED, unsteady=_LARGE, loads=_LOADS)
+    assert verdicts("s0-fig7", found)[3:5] == [HOLDS, HOLDS]
+    for is_steady in (True, False):
+        told = Steady(is_steady=is_steady, variation=0.01, slope_per_minute=0.0)
+        mixed = judged_with(found, 1, told)
+        assert mixed[3] is (HOLDS if is_steady else UNTOLD)
+        assert mixed[4] is (UNTOLD if is_steady else HOLDS)
+    untold = judged_with(found, 2, Steady(is_steady=None, variation=0.01, slope_per_minute=0.0))
+    assert untold[3:5] == [UNTOLD, UNTOLD]
+    # Of the machine's load, too: what the large batches were is not known, so that nothing holds of all of a kind.
+    assert untold[9:11] == [UNTOLD, UNTOLD]
+
+
+def test_one_cell_that_is_known_is_enough_for_a_finding_on_all_of_its_kind_not_to_hold() -> None:
+    found = fig7(_AS_PUBLISHED, unsteady=_LARGE, loads={**_LOADS, ("16KiB", 0): 2.5})
+    assert judged_with(found, 0, Steady(is_steady=None, variation=0.01, slope_per_minute=0.0))[9] is DOES_NOT
 
 
 def test_a_bottleneck_of_a_machine_that_others_had_decides_nothing() -> None:

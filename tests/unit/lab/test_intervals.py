@@ -12,6 +12,7 @@ from headrace.lab.intervals import (
     median_interval,
     paired_interval,
     ratio_interval,
+    slope_interval,
     spread_of,
 )
 
@@ -24,6 +25,19 @@ def test_of_a_mean_it_is_students() -> None:
     assert found.high - 10 == pytest.approx(2.776 / math.sqrt(5), abs=1e-3)
     assert 10 - found.low == pytest.approx(found.high - 10)
     assert found.share == pytest.approx((found.high - 10) / 10)
+
+
+def test_of_a_slope_it_is_students_about_the_line() -> None:
+    # Slope 2, and 1, -1, -1, 1 are left: s^2 = 4 / 2, over a reach of 5; t(2, 97.5%) = 4.303.
+    found = slope_interval([1.0, 1.0, 3.0, 7.0])
+    assert found.value == pytest.approx(2.0)
+    assert found.high - 2.0 == pytest.approx(4.303 * math.sqrt(2 / 5), abs=1e-3)
+    assert 2.0 - found.low == pytest.approx(found.high - 2.0)
+    assert found.count == 4
+    assert slope_interval([5.0, 3.0, 1.0]) == Interval(value=-2.0, low=-2.0, high=-2.0, count=3)
+    for few, slope in (([3.0, 5.0], 2.0), ([3.0], 0.0)):
+        assert slope_interval(few).value == slope
+        assert not slope_interval(few).is_known
 
 
 def test_of_one_value_nothing_is_known() -> None:

@@ -50,12 +50,19 @@ SECOND = SecondLine(
     lateness_ms=0.5,
     more={"steal_share": 0.01},
 )
+OLDER = {"is_steady": None, "variation": 0.01, "slope_per_minute": 0.001}
 REPEAT = RepeatLine(
     cell={"linger": 5, "acks": "all"},
     repeat=0,
     metrics={"rate_per_s": 9.0, "planned_latency_p99_ms": 2.0},
     histograms={"planned_latency": [[100, 1], [200, 8]]},
-    steady=Steady(is_steady=True, variation=0.01, slope_per_minute=0.001),
+    steady=Steady(
+        is_steady=True,
+        variation=0.01,
+        slope_per_minute=0.001,
+        slope_low_per_minute=-0.002,
+        slope_high_per_minute=0.004,
+    ),
     gate={"rate_per_s": PASSED, "planned_latency_p99_ms": "the sender was late by more than 10% of it"},
     bottleneck=Bottleneck(verdict="generator", evidence=["it was late"], is_held_up=True),
     events=["broker1 killed at 2 s"],
@@ -92,9 +99,25 @@ def test_the_lines_are_those_of_the_format(tmp_path: Path) -> None:
     assert scenario["units"]["rate_per_s"] == "messages/s"
     assert second["steal_share"] == 0.01
     assert "more" not in second
-    assert repeat["steady"] == {"is_steady": True, "variation": 0.01, "slope_per_minute": 0.001}
+    assert repeat["steady"] == {
+        "is_steady": True,
+        "variation": 0.01,
+        "slope_per_minute": 0.001,
+        "slope_low_per_minute": -0.002,
+        "slope_high_per_minute": 0.004,
+    }
     assert repeat["bottleneck"] == {"verdict": "generator", "evidence": ["it was late"], "is_held_up": True}
     assert end == {"kind": "end", "partial": None}
+
+
+def test_a_verdict_on_steadiness_is_told_with_what_is_known() -> None:
+    assert str(REPEAT.steady) == "steady: varies by 1.0%, slope +0.1% [-0.2%, +0.4%] a minute"
+    # As older versions wrote it, and where nothing came through.
+    older = parse_line({"kind": "repeat", "cell": {}, "repeat": 0, "metrics": {}, "steady": OLDER})
+    assert isinstance(older, RepeatLine)
+    assert str(older.steady) == "too short to tell: varies by 1.0%, slope +0.1% a minute"
+    nothing = Steady(is_steady=False, variation=None, slope_per_minute=0.0)
+    assert str(nothing) == "not steady: varies without bound, slope +0.0% a minute"
 
 
 def test_a_bottleneck_of_an_earlier_version_does_not_say_whether_anything_was_in_the_way() -> None:

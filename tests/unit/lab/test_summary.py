@@ -42,6 +42,15 @@ def test_means_over_whole_repeats_with_what_the_gate_says() -> None:
     assert told["run"] == "run"
 
 
+def test_how_many_were_steady_is_told_with_how_many_could_not_be_told() -> None:
+    untold = Steady(is_steady=None, variation=0.0, slope_per_minute=0.0)
+    for repeats, told in (
+        ([repeat(1, 1.0), repeat(0, 1.0), repeat(2, 1.0, steady=untold)], "1 of 2, 1 untold"),
+        ([repeat(1, 1.0, steady=untold), repeat(2, 1.0, steady=None)], "too short to tell"),
+    ):
+        assert summarise(results(*repeats))[0].steady == told
+
+
 def test_the_limits_are_the_workloads() -> None:
     found = results(repeat(0, 99.0), repeat(1, 101.0), gate={"interval": 0.2})
     assert summarise(found)[0].metrics["rate_per_s"].is_measured

@@ -280,11 +280,7 @@ def _verdicts(subjects: Sequence[Subject]) -> str:
 
 
 def _steady_text(steady: Steady | None) -> str:
-    if steady is None:
-        return "-"
-    word = _STEADY[steady.is_steady][0]
-    varies = "" if steady.variation is None else f": varies by {steady.variation:.1%}"
-    return f"{word}{varies}, slope {steady.slope_per_minute:+.1%} a minute"
+    return "-" if steady is None else str(steady)
 
 
 def _gate_text(gate: Mapping[str, str]) -> str:
