@@ -343,6 +343,15 @@ def test_the_search_finds_a_sink_that_is_limited(tmp_path: Path) -> None:
     assert [each["kind"] for each in results.others] == ["trial"] * len(told)
 
 
+def test_a_number_of_messages_is_sent_when_the_last_of_them_is_answered(tmp_path: Path) -> None:
+    """All of them are in the sender's buffer long before: it is the sink that has a rate."""
+    changes: dict[str, Any] = {"rate": "max", "messages": 50_000, "duration": None, "warm_up": "0s"}
+    results = run(tmp_path, {"kind": "null", "limit": "50K"}, **changes)
+    (line,) = results.repeats
+    assert sum(second.acknowledged for second in results.seconds) == 50_000
+    assert line.metrics["rate_per_s"] < 55_000
+
+
 def test_a_sweep_over_the_target_starts_it_anew(tmp_path: Path) -> None:
     results = run(tmp_path, "null", duration="2s", acks=1, sweep={"target.limit": ["500", "500K"]}, buffer="64KiB")
     slow, fast = (results.values(cell, "rate_per_s")[0] for cell in results.cells)

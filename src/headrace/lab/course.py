@@ -1,14 +1,16 @@
 """One repeat as it goes: seconds of senders, of consumers and of the machine, and what they come to.
 
-Seconds count from when sending starts. Those of the warm-up are kept and count for nothing; throughputs are of the
-seconds from there to the end of sending, latencies of everything that was answered from there on, however late.
+Seconds count from when sending starts. Those of the warm-up are kept and count for nothing; latencies are of everything
+that was answered from there on, however late. Throughputs are of whole seconds of sending, divided by how many these
+are: how much of a row belongs to a part of its second is not known. What ends with a number of messages, or within a
+second, is divided by the time until the last of it had come.
 
 Rows in, lines out: knows neither processes nor files.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headrace.lab.consumed import Consumed
 from headrace.lab.gate import Losses, Thresholds, repeat_gate
@@ -24,6 +26,14 @@ from headrace.lab.timeline import Second
 _QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _NS_PER_MS: Final = 1e6
 _MIB: Final = 2**20
+_ALMOST_S: Final = 1e-3  # A second that lacks no more than this is a whole one.
+
+
+class _Covered(NamedTuple):
+    """What a throughput is of: the rows of seconds before `end`, and the time that these cover."""
+
+    end: float
+    elapsed_s: float
 
 
 class Course:
@@ -36,6 +46,7 @@ class Course:
         has_plan: bool,
         has_consumers: bool,
         consumes_after: bool = False,
+        is_counted: bool = False,
     ) -> None:
         self._cell = dict(cell)
         self._repeat = repeat
@@ -43,6 +54,7 @@ class Course:
         self._has_plan = has_plan  # Without one there is neither lateness nor a latency from it.
         self._has_consumers = has_consumers
         self._consumes_after = consumes_after
+        self._is_counted = is_counted  # It ends with a number of messages.
         self.start_utc_ns = 0
         self.sent: dict[int, Second] = {}
         self.consumed: dict[int, Consumed] = {}
@@ -89,7 +101,7 @@ class Course:
                 is_backlog=True,
                 throttled_s=sum(row.throttled_ns for row in consumed) / SECOND_NS,
             )
-        whole = range(int(elapsed_s + 1e-3))
+        whole = range(int(elapsed_s + _ALMOST_S))
         rows = [self.sent.get(second, Second()) for second in whole]
         consumed = [self.consumed.get(second, Consumed()) for second in whole]
         return Consuming(
@@ -145,6 +157,8 @@ class Course:
         self,
         *,
         sending_s: float,
+        answered_s: float | None = None,
+        consumed_s: float | None = None,
         consuming_s: float | None = None,
         stall_share: float | None = None,
         thresholds: Thresholds | None = None,
@@ -154,14 +168,22 @@ class Course:
         consumer_bottleneck: Bottleneck | None = None,
         partial: str | None = None,
     ) -> RepeatLine:
-        """`sending_s` is how long was sent, with the warm-up; `consuming_s` from when consumers had their partitions to
-        the last message. `machine` are metrics of it, where it was read; `losses` are told where there are any."""
+        """`sending_s` is how long was sent, with the warm-up; `answered_s` and `consumed_s` are when the last message
+        was answered and consumed; `consuming_s` is from when consumers had their partitions to the last message.
+        `machine` are metrics of it, where it was read; `losses` are told where there are any."""
         measured_s = max(0.0, sending_s - self._warm_up_s)
         use = self._cpu(sending_s)
+        throughputs: dict[str, float] = {}
+        if measured_s:
+            throughputs |= self._sent_a_second(self._covered(sending_s, answered_s))
+        if self._consumes_after and consuming_s:
+            throughputs |= self._consumed_a_second(_Covered(math.inf, consuming_s))
+        elif self._has_consumers and not self._consumes_after and measured_s:
+            throughputs |= self._consumed_a_second(self._covered(sending_s, consumed_s))
         losses = losses or self.losses()
         lost = {"failed": losses.failed, "never_sent": losses.unsent, "not_answered": losses.unanswered}
         metrics: dict[str, float] = {
-            **self._metrics(measured_s, consuming_s, use),
+            **self._metrics(throughputs, use),
             **{name: count for name, count in lost.items() if count},
             **_rounded(machine or {}),
         }
@@ -180,18 +202,29 @@ class Course:
             partial=partial,
         )
 
-    def _in_time(self, measured_s: float) -> range:
-        """The seconds that throughputs are of."""
-        return range(self._warm_up_s, self._warm_up_s + max(1, round(measured_s)))
+    def _covered(self, sending_s: float, until_s: float | None) -> _Covered:
+        whole = int(sending_s - self._warm_up_s + _ALMOST_S)
+        if whole and not self._is_counted:
+            return _Covered(self._warm_up_s + whole, whole)
+        return _Covered(math.inf, max(sending_s, until_s or 0.0) - self._warm_up_s)
 
-    def _metrics(self, measured_s: float, consuming_s: float | None, use: CpuUse) -> dict[str, float]:
-        found: dict[str, float] = {}
-        if measured_s:
-            rows = [self.sent[second] for second in self._in_time(measured_s) if second in self.sent]
-            found["rate_per_s"] = sum(row.acknowledged + row.unanswered for row in rows) / measured_s
-            found["mb_per_s"] = sum(row.sent_bytes for row in rows) / measured_s / _MIB
-        if self._has_consumers:
-            found |= self._consumed_metrics(measured_s, consuming_s)
+    def _sent_a_second(self, covered: _Covered) -> dict[str, float]:
+        rows = [row for second, row in self.sent.items() if self._warm_up_s <= second < covered.end]
+        return {
+            "rate_per_s": sum(row.acknowledged + row.unanswered for row in rows) / covered.elapsed_s,
+            "mb_per_s": sum(row.sent_bytes for row in rows) / covered.elapsed_s / _MIB,
+        }
+
+    def _consumed_a_second(self, covered: _Covered) -> dict[str, float]:
+        begin = 0 if self._consumes_after else self._warm_up_s
+        rows = [row for second, row in self.consumed.items() if begin <= second < covered.end]
+        return {
+            "consumed_per_s": sum(row.messages for row in rows) / covered.elapsed_s,
+            "consumed_mb_per_s": sum(row.size_bytes for row in rows) / covered.elapsed_s / _MIB,
+        }
+
+    def _metrics(self, throughputs: Mapping[str, float], use: CpuUse) -> dict[str, float]:
+        found = dict(throughputs)
         for name, histogram in self._histograms().items():
             if name == "lateness":
                 found["lateness_p99_ms"] = _quantile_ms(histogram, 0.99)
@@ -201,17 +234,6 @@ class Course:
             found["broker_cpu_percent"] = use.percent_of_core(use.brokers_s)
             found["client_cpu_percent"] = use.percent_of_core(use.clients_s)
         return _rounded(found)
-
-    def _consumed_metrics(self, measured_s: float, consuming_s: float | None) -> dict[str, float]:
-        seconds = self._in_time(measured_s)
-        rows = [row for second, row in self.consumed.items() if self._consumes_after or second in seconds]
-        elapsed_s = consuming_s if self._consumes_after else measured_s
-        if not elapsed_s:
-            return {}
-        return {
-            "consumed_per_s": sum(row.messages for row in rows) / elapsed_s,
-            "consumed_mb_per_s": sum(row.size_bytes for row in rows) / elapsed_s / _MIB,
-        }
 
     def _histograms(self) -> dict[str, Histogram]:
         rows = [row for second, row in sorted(self.sent.items()) if second >= self._warm_up_s]
@@ -225,7 +247,7 @@ class Course:
         return {name: histogram for name, histogram in found.items() if histogram.count}
 
     def _steady(self, measured_s: float) -> Steady:
-        whole = range(self._warm_up_s, self._warm_up_s + int(measured_s + 1e-3))
+        whole = range(self._warm_up_s, self._warm_up_s + int(measured_s + _ALMOST_S))
         rows = [self.sent.get(second, Second()) for second in whole]
         found = steadiness([row.acknowledged + row.unanswered for row in rows])
         return Steady(

@@ -43,6 +43,7 @@ class Ending:
     """How it ended."""
 
     elapsed_ns: int  # Of sending, without the wait for answers.
+    answered_ns: int  # When the last answer came that is any good.
     unsent: int
     lost_sight: int  # Sent, and neither answered nor failed when the wait for answers was over.
     is_stopped: bool  # Somebody stopped it before its time.
@@ -103,6 +104,7 @@ class Driver:
         self._tell_until(self._clock.now_ns() // SECOND_NS + 1)
         return Ending(
             elapsed_ns=ended_ns,
+            answered_ns=self._timeline.answered_ns,
             unsent=unsent,
             lost_sight=self._engine.outstanding,
             is_stopped=stopped,

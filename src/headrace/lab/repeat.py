@@ -135,6 +135,7 @@ class _Repeat:
             has_plan=load.rate != UNPACED,
             has_consumers=self._has_groups,
             consumes_after=self._is_after,
+            is_counted=load.messages is not None,
         )
 
     def run(
@@ -195,6 +196,8 @@ class _Repeat:
         told = self._course.repeat_line(
             # Where every sender died, it was for as long as they told of.
             sending_s=senders.outcome.elapsed_s or float(len(self._course.sent)),
+            answered_s=senders.outcome.answered_s,
+            consumed_s=None if consumers.last_ns is None else consumers.last_ns / SECOND_NS,
             consuming_s=_seconds_between(consumers.ready_ns, consumers.last_ns),
             stall_share=stall_share,
             thresholds=thresholds,

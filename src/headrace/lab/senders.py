@@ -36,6 +36,7 @@ class Outcome:
     """How the run ended, over all senders."""
 
     elapsed_s: float = 0.0  # Of sending.
+    answered_s: float = 0.0  # Since the start, when the last answer came that is any good.
     unsent: int = 0
     lost_sight: int = 0
     is_stopped: bool = False
@@ -185,6 +186,7 @@ class Senders:
     def _note_ending(self, ending: Mapping[str, Any], failures: Mapping[str, int]) -> None:
         outcome = self.outcome
         outcome.elapsed_s = max(outcome.elapsed_s, ending["elapsed_ns"] / 1e9)
+        outcome.answered_s = max(outcome.answered_s, ending["answered_ns"] / 1e9)
         outcome.unsent += ending["unsent"]
         outcome.lost_sight += ending["lost_sight"]
         outcome.is_stopped |= ending["is_stopped"]

@@ -75,6 +75,7 @@ class Timeline:
         self._seconds: dict[int, Second] = {}
         self._sent: list[tuple[Int64s, Int64s]] = []
         self._answered: list[_Answered] = []
+        self.answered_ns = 0  # When the last message was acknowledged, or given to the network.
         self.failures: dict[str, int] = {}  # Reasons, and how many messages each has cost.
 
     def sent(self, planned: Int64s, sent: Int64s, size_bytes: int) -> None:
@@ -114,6 +115,7 @@ class Timeline:
             if not parts:
                 continue
             at = np.concatenate([part.at for part in parts])
+            self.answered_ns = max(self.answered_ns, int(at.max()))
             since_planned = at - np.concatenate([part.planned for part in parts])
             since_sent = at - np.concatenate([part.sent for part in parts])
             for row, (whole, own) in self._rows(at, since_planned, since_sent):

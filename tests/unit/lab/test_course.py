@@ -1,5 +1,8 @@
 """What seconds come to: throughputs of the measured ones, latencies of all that was answered from there on."""
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -35,7 +38,7 @@ def got(count: int, *, age_ms: int = 40) -> Consumed:
     return made
 
 
-def course(**changes: bool) -> Course:
+def course(**changes: Any) -> Course:
     return Course(
         **{"cell": {"acks": 1}, "repeat": 2, "warm_up_s": 2, "has_plan": True, "has_consumers": True, **changes}
     )
@@ -76,6 +79,52 @@ def test_what_is_answered_after_the_end_is_in_the_latencies_and_in_no_rate() -> 
     assert line.metrics["rate_per_s"] == 1_000
     assert sum(count for _, count in line.histograms["planned_latency"]) == 4_100
     assert line.metrics["planned_latency_p999_ms"] == pytest.approx(2_000, rel=0.01)
+
+
+RATE_PER_S = 20_000
+ANSWERED_S, CONSUMED_S = 0.02, 0.04  # After it was sent.
+
+
+def ended(seconds: float, *, warm_up_s: int, is_counted: bool) -> tuple[Course, dict[str, float]]:
+    """A constant rate for so long, and when all of it was over."""
+    made = course(warm_up_s=warm_up_s, is_counted=is_counted)
+    sent_at = np.arange(round(RATE_PER_S * seconds)) * SECOND_NS // RATE_PER_S
+    answered_at, consumed_at = (sent_at + round(after_s * SECOND_NS) for after_s in (ANSWERED_S, CONSUMED_S))
+    timeline = Timeline()
+    timeline.sent(sent_at, sent_at, 0)
+    timeline.acknowledged(sent_at, sent_at, answered_at)
+    timeline.fold()
+    for second in range(math.ceil(seconds) + 1):
+        made.add_sent(second, timeline.pop(second))
+        made.add_consumed(second, Consumed(messages=int((consumed_at // SECOND_NS == second).sum())))
+    return made, {
+        "sending_s": float(sent_at[-1]) / SECOND_NS if is_counted else seconds,
+        "answered_s": timeline.answered_ns / SECOND_NS,
+        "consumed_s": float(consumed_at[-1]) / SECOND_NS,
+    }
+
+
+@pytest.mark.parametrize("warm_up_s", [0, 2])
+@pytest.mark.parametrize("is_counted", [False, True])
+@pytest.mark.parametrize("measured_s", [0.3, 0.95, 1.0, 1.4, 1.99, 2.5, 10.0, 10.45])
+def test_a_constant_rate_is_that_rate_however_long_it_was_measured(
+    measured_s: float, is_counted: bool, warm_up_s: int
+) -> None:
+    made, when = ended(warm_up_s + measured_s, warm_up_s=warm_up_s, is_counted=is_counted)
+    metrics = made.repeat_line(**when).metrics
+    for name, after_s in (("rate_per_s", ANSWERED_S), ("consumed_per_s", CONSUMED_S)):
+        covered_s = measured_s + after_s if is_counted or measured_s < 1 else int(measured_s)
+        # Without a warm-up nothing had come in the first moment.
+        expected_per_s = RATE_PER_S * (1 if warm_up_s else 1 - after_s / covered_s)
+        assert metrics[name] == pytest.approx(expected_per_s, rel=1e-3)
+
+
+def test_messages_that_were_answered_long_after_they_were_sent_are_divided_by_that_time() -> None:
+    made = course(is_counted=True, warm_up_s=0)
+    made.add_sent(0, row(3_000))
+    made.add_sent(1, row(2_000))
+    # All of them were in the sender's buffer after 0.1 s.
+    assert made.repeat_line(sending_s=0.1, answered_s=1.25).metrics["rate_per_s"] == 4_000
 
 
 def test_without_a_plan_there_is_no_lateness() -> None:

@@ -132,6 +132,7 @@ def test_a_system_that_keeps_up_gets_every_message_when_it_is_due() -> None:
     assert total.sent_bytes == 200 * 9_000
     assert p99_ms(run, "lateness") < 0.3
     assert run.ended.unsent == run.ended.lost_sight == 0
+    assert run.ended.answered_ns == pytest.approx(3 * SECOND_NS + MS // 2, abs=MS)
 
 
 def test_a_stall_of_2_s_shows_from_the_planned_send_and_not_from_the_actual_one() -> None:
@@ -188,6 +189,7 @@ def test_answers_that_never_come_are_waited_for_and_then_given_up() -> None:
     run.drive(engine, Constant(100.0), end_s=2, answers_s=3)
     assert engine.is_hastened
     assert run.ended.lost_sight == run.total.sent - run.total.acknowledged > 90
+    assert run.ended.answered_ns == pytest.approx(SECOND_NS, rel=0.02)
     assert run.clock.now == pytest.approx(5 * SECOND_NS, rel=0.02)
     assert len(run.rows) in (5, 6)
 

@@ -90,7 +90,8 @@ def second(number: int, told: Second) -> dict[str, Any]:
 
 
 def ending(**changes: Any) -> dict[str, Any]:
-    told = {"elapsed_ns": 2_000_000_000, "unsent": 0, "lost_sight": 0, "is_stopped": False, **NO_TIME, **changes}
+    told = {"elapsed_ns": 2_000_000_000, "answered_ns": 2_100_000_000, "unsent": 0, "lost_sight": 0}
+    told |= {"is_stopped": False, **NO_TIME, **changes}
     return {"ending": told, "failures": {}}
 
 
@@ -111,7 +112,12 @@ def test_seconds_and_histograms_add_up_over_members() -> None:
     fast, slow = row(30, latency_ns=1_000_000), row(10, latency_ns=9_000_000)
     crew = Tellers(
         [READY, second(0, fast), second(1, fast), ending()],
-        [READY, second(0, slow), second(1, slow), ending(elapsed_ns=2_500_000_000, unsent=3)],
+        [
+            READY,
+            second(0, slow),
+            second(1, slow),
+            ending(elapsed_ns=2_500_000_000, answered_ns=2_000_000_000, unsent=3),
+        ],
     )
     rows, senders = run(crew)
     assert [(told.planned, told.sent, told.acknowledged, told.sent_bytes) for told in rows] == [(40, 40, 40, 400)] * 2
@@ -120,6 +126,7 @@ def test_seconds_and_histograms_add_up_over_members() -> None:
     assert median == pytest.approx(1_000_000, rel=0.01)  # Of thirty that are fast and ten that are slow.
     assert high == pytest.approx(9_000_000, rel=0.01)
     assert (senders.outcome.elapsed_s, senders.outcome.unsent, senders.outcome.troubles) == (2.5, 3, [])
+    assert senders.outcome.answered_s == 2.1
 
 
 def test_each_is_told_its_share_and_one_moment() -> None:
