@@ -19,6 +19,7 @@ from headrace.lab.readings.process_tree import everyone, tree
 from headrace.lab.report.writing import write_report
 from headrace.lab.results import Results, read_results
 from headrace.lab.running import Moment, run_workload
+from headrace.lab.search import DISTURBED_MAX, Trial
 from headrace.lab.targets.running import running
 from headrace.lab.targets.spec import find_target, parse_target
 from headrace.lab.topics import create_topic
@@ -321,12 +322,13 @@ def test_a_busy_neighbour_is_not_let_through(tmp_path: Path) -> None:
 
 
 def test_the_search_finds_a_sink_that_is_limited(tmp_path: Path) -> None:
-    """With a gate that lets anything pass: whether the machine is calm is not the question here."""
+    """With a gate that lets anything pass: whether the machine is calm is not the question here. What the sink takes
+    beyond its limit after a pause, of 50 ms, is one percent of a trial."""
     told: list[str] = []
     workload = parse_workload(
         {
-            "rate": "30K",
-            "duration": "1s",
+            "rate": "40K",
+            "duration": "5s",
             "warm_up": "1s",
             "repeats": 1,
             "gate": {"disturbance": 1000},
@@ -341,6 +343,19 @@ def test_the_search_finds_a_sink_that_is_limited(tmp_path: Path) -> None:
     (line,) = results.repeats
     assert line.metrics["max_rate_per_s"] == pytest.approx(37_000, rel=0.03)
     assert [each["kind"] for each in results.others] == ["trial"] * len(told)
+
+
+def test_a_search_beside_a_busy_neighbour_is_given_up_with_the_reason(tmp_path: Path) -> None:
+    told: list[Trial] = []
+    workload = parse_workload({**SHORT, "duration": "500ms", "warm_up": "0s"}, name="search")
+    with busy_neighbour():
+        results = run_workload(workload, find_target("null"), out=tmp_path, is_search=True, tell_trial=told.append)
+    assert results.partial is None
+    assert [(trial.rate_per_s, trial.is_disturbed) for trial in told] == [(2_000, True)] * DISTURBED_MAX
+    assert [each["is_disturbed"] for each in results.others] == [True] * DISTURBED_MAX
+    (line,) = results.repeats
+    assert line.metrics == {}
+    assert "other processes took" in line.gate["max_rate_per_s"]
 
 
 def test_a_number_of_messages_is_sent_when_the_last_of_them_is_answered(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from headrace.lab.fitting import check_brokers, check_load, check_room, lack_of
 from headrace.lab.host.measuring import measure_host
 from headrace.lab.repeat import STOPPED, run_repeat
 from headrace.lab.results import (
-    PASSED,
     RepeatLine,
     Results,
     ResultsWriter,
@@ -27,7 +26,7 @@ from headrace.lab.results import (
     cell_text,
     read_results,
 )
-from headrace.lab.search import RateSearch, Trial, judge
+from headrace.lab.search import RateSearch, Trial, search_highest
 from headrace.lab.sender_places import REMOTE
 from headrace.lab.targets.running import Target, running
 from headrace.lab.targets.spec import TargetSpec, without_secrets
@@ -209,24 +208,17 @@ class _Runner:
         """The repeat at the highest rate that was held, with that rate among its metrics. Its seconds are not kept."""
         rate = self._cell.load.rate
         search = RateSearch(rate if isinstance(rate, float) else _SEARCH_START_PER_S)
-        best: RepeatLine | None = None
-        while (rate_per_s := search.next_rate_per_s) is not None:
+
+        def measure(rate_per_s: float, number: int) -> RepeatLine:
             cell = replace(self._cell, load=replace(self._cell.load, rate=rate_per_s))
-            line = self._run(cell, f"{self._topic}-{len(search.trials)}", lambda second: None)
-            if line.partial is not None:
-                return line  # The target is gone, or nobody wants to know any more.
-            trial = judge(line, planned_per_s=rate_per_s)
-            search.tell(trial)
+            return self._run(cell, f"{self._topic}-{number}", lambda second: None)
+
+        def tell(trial: Trial) -> None:
             tell_trial(trial)
-            self._writer.write_json(
-                {"kind": "trial", "cell": dict(cell.values), "repeat": self._repeat, **asdict(trial)}
-            )
-            if trial.is_held:
-                best = line
-        found_per_s = round(search.found_per_s, 3)
-        assert best is not None
-        gate = {"max_rate_per_s": best.gate.get("rate_per_s", PASSED), **best.gate}
-        return replace(best, metrics={"max_rate_per_s": found_per_s, **best.metrics}, gate=gate)
+            known = {"kind": "trial", "cell": dict(self._cell.values), "repeat": self._repeat}
+            self._writer.write_json({**known, **asdict(trial)})
+
+        return search_highest(search, measure, cell=self._cell.values, repeat=self._repeat, tell=tell)
 
     def _run(
         self, cell: Cell, topic: str, tell: Callable[[SecondLine], None], readings: Path | None = None

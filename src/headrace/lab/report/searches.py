@@ -1,7 +1,10 @@
-"""The course of a search for the highest rate: which rates were tried, and which were held."""
+"""The course of a search for the highest rate: which rates were tried, and which were held.
+
+A trial that others disturbed is on the line of what was tried and has no dot: it was neither.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headrace.lab.report.charts import Chart, Level, LineChart, Series, axis_for
 from headrace.lab.report.scales import short_number
@@ -11,25 +14,32 @@ from headrace.lab.results import cell_key
 _FOUND: Final = "max_rate_per_s"
 
 
+class _Tried(NamedTuple):
+    number: int
+    rate_per_s: float
+    is_held: bool | None  # None where it was disturbed.
+
+
 def search_charts(subjects: Sequence[Subject]) -> Iterator[Chart]:
     """One for each repeat that was a search."""
     for subject in subjects:
         for line in subject.repeats:
             trials = [
-                (float(number), float(each["rate_per_s"]), bool(each["is_held"]))
+                _Tried(number, each["rate_per_s"], None if each.get("is_disturbed") else each["is_held"])
                 for number, each in enumerate(_trials(subject, line.repeat), 1)
             ]
             if trials:
                 name = f"{subject.name}, repeat {line.repeat + 1}"
                 found = line.metrics.get(_FOUND)
-                rates = [rate for _, rate, _ in trials]
+                rates = tuple(float(trial.rate_per_s) for trial in trials)
+                numbers = tuple(float(trial.number) for trial in trials)
                 yield LineChart(
                     key=f"search-{subjects.index(subject)}-{line.repeat}",
                     title=f"Search for the highest rate: {name}",
                     unit="messages/s",
                     x_text="trial",
                     series=(
-                        Series(name="tried", xs=tuple(n for n, _, _ in trials), ys=tuple(rates), is_reference=True),
+                        Series(name="tried", xs=numbers, ys=rates, is_reference=True),
                         *_dots(trials, "held", is_held=True),
                         *_dots(trials, "not held", is_held=False),
                     ),
@@ -47,8 +57,8 @@ def _trials(subject: Subject, repeat: int) -> list[Mapping[str, Any]]:
     ]
 
 
-def _dots(trials: Sequence[tuple[float, float, bool]], name: str, *, is_held: bool) -> Iterator[Series]:
-    points = [(number, rate) for number, rate, held in trials if held == is_held]
+def _dots(trials: Sequence[_Tried], name: str, *, is_held: bool) -> Iterator[Series]:
+    points = [(float(number), float(rate_per_s)) for number, rate_per_s, held in trials if held is is_held]
     if points:
         xs, ys = zip(*points, strict=True)
         yield Series(name=name, xs=xs, ys=ys, is_dots=True)
