@@ -4,18 +4,20 @@ In a round it is counted what either engine sends to a sink that keeps nothing, 
 node in a process of its own on the same machine, a sink that takes 37,000 messages a second is searched for what it
 takes, and a rate is measured beside a busy loop. Every message that was sent is accounted for. A rate is held if an
 engine sends all of it: the other may need more of the machine than the node leaves it, and its figures say so. What
-falls short while somebody else had the machine, by the lab's own gate, is measured again, and that is counted. A share
-of the proof sends a tenth of the highest: only the whole says what a calm machine holds.
+falls short while somebody else had the machine, by the lab's own gate, is measured again, and that is counted. So is
+what the search tries: its trials are long enough to be steady or not, and the gate is the usual one. A share of the
+proof sends a tenth of the highest and does not search: only the whole says what a calm machine holds.
 """
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from headrace.lab.results import RepeatLine
 from headrace.lab.running import run_workload
+from headrace.lab.search import Trial
 from headrace.lab.targets.spec import TargetSpec, find_target, parse_target
 from headrace.lab.workload import parse_workload
 from tests.interop.plants import busy_neighbour
@@ -111,12 +113,25 @@ def hold_rate(
 
 
 def find_limit(limited: TargetSpec, out: Path) -> Facts:
-    # Whether the machine is calm is not the question here.
-    any_machine = {"disturbance": 1000}
-    line = measure(limited, out / "limit", rate=30_000, duration="1s", warm_up="1s", gate=any_machine, is_search=True)
+    """On a machine that is calm now and then; one that never is leaves the proof without an answer, and is told."""
+    trials: list[Trial] = []
+    for attempt in range(ATTEMPTS_MAX):
+        if attempt:
+            time.sleep(CALM_DOWN_S)
+        line = measure(
+            limited, out / f"limit-{attempt}", rate=40_000, duration="20s", warm_up="5s", tell_trial=trials.append
+        )
+        if line.gate["max_rate_per_s"] == _PASSED:
+            break
+    else:
+        raise AssertionError(f"the search was given up {ATTEMPTS_MAX} times: {line.gate['max_rate_per_s']}")
     error = abs(line.metrics["max_rate_per_s"] / LIMIT_PER_S - 1)
     assert error <= LIMIT_ERROR_MAX, f"{line.metrics['max_rate_per_s']} instead of {LIMIT_PER_S}"
-    return {"limit_missed_percent_max": round(100 * error, 2)}
+    return {
+        "limit_missed_percent_max": round(100 * error, 2),
+        "limit_trials": len(trials),
+        "limit_trials_disturbed": sum(trial.is_disturbed for trial in trials),
+    }
 
 
 def notice_neighbour(node: TargetSpec, out: Path) -> Facts:
@@ -127,10 +142,15 @@ def notice_neighbour(node: TargetSpec, out: Path) -> Facts:
     return {"neighbours_noticed": 1}
 
 
-def measure(target: TargetSpec, out: Path, *, is_search: bool = False, **settings: Any) -> RepeatLine:
-    """One repeat, in which every message that was sent was acknowledged."""
+def measure(
+    target: TargetSpec, out: Path, *, tell_trial: Callable[[Trial], None] | None = None, **settings: Any
+) -> RepeatLine:
+    """One repeat, in which every message that was sent was acknowledged; or a search, if trials are to be told."""
     workload = parse_workload({"repeats": 1, "payload": "sensor", **settings}, name=out.name)
-    results = run_workload(workload, target, out=out, is_search=is_search)
+    is_search = tell_trial is not None
+    results = run_workload(
+        workload, target, out=out, is_search=is_search, tell_trial=tell_trial or (lambda trial: None)
+    )
     (line,) = results.repeats
     assert line.partial is None, line.partial
     if not is_search:
