@@ -1,11 +1,13 @@
 """The dated page that a completed proof leaves in docs/proofs, and the facts about host and code that belong on it."""
 
 import datetime
+import itertools
 import os
 import platform
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -74,14 +76,14 @@ def rerun_command(proof: Proof, units: range) -> str:
     return f"python -m tests.proofs.run --only {proof.name} --units {units.start}{last}"
 
 
-def page(proof: Proof, standing: Standing, *, day: datetime.date, host: dict[str, str]) -> str:
+def page(proof: Proof, standing: Standing, *, day: datetime.date, host: dict[str, str], run: int = 1) -> str:
     first = next(proof.slices(range(proof.total)))
     dirty = ", with changes that are not in it" if standing.is_dirty else ""
     rows = {"commit": f"`{standing.commit}`{dirty}", **host, "took": duration_text(standing.seconds)}
     counts = {proof.unit: proof.total, **standing.facts}
     return "\n".join(
         [
-            f"# {proof.name}, {day.isoformat()}",
+            f"# {proof.name}, {day.isoformat()}{f', run {run} of that day' if run > 1 else ''}",
             "",
             proof.promise,
             "",
@@ -109,11 +111,15 @@ def page(proof: Proof, standing: Standing, *, day: datetime.date, host: dict[str
 
 
 def write_page(proof: Proof, standing: Standing) -> Path:
+    """Beside those of the same day: what held before has held."""
     day = datetime.datetime.now(datetime.UTC).date()
-    path = PAGES / f"{day.isoformat()}-{proof.name}.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(proof, standing, day=day, host=host_facts()))
-    return path
+    PAGES.mkdir(parents=True, exist_ok=True)
+    for run in itertools.count(1):
+        path = PAGES / f"{day.isoformat()}-{proof.name}{f'-{run}' if run > 1 else ''}.md"
+        with suppress(FileExistsError), path.open("x", encoding="utf-8") as new:
+            new.write(page(proof, standing, day=day, host=host_facts(), run=run))
+            return path
+    raise AssertionError
 
 
 def number_text(value: float) -> str:

@@ -129,6 +129,8 @@ def test_a_proof_goes_on_where_it_ended(proofs: Path, monkeypatch: pytest.Monkey
     assert again.slices == []
     assert call(again, monkeypatch, "--fresh") == 0
     assert again.slices == [range(4), range(4, 8), range(8, 10)]
+    (second,) = set((proofs / "pages").iterdir()) - {page}
+    assert second.name == page.name.replace("-counting", "-counting-2")
 
 
 def test_another_commit_starts_afresh(proofs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
