@@ -21,10 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.pipeline.behind import offsets_behind
 from headrace.testing import Broker
 from tests.interop.spark_alone import spark_alone
-from tests.oracle.kafka import ApacheKafka
+from tests.oracle.kafka import ApacheKafka, java_command
+from tests.oracle.secured import SecuredKafka, jaas_config
 from tests.oracle.spark_connector import connector_jars
 from tests.oracle.subject import Headrace
-from tests.oracle.toolbox import ToolMissing, without_tool
+from tests.oracle.toolbox import ToolMissing, require_tool, without_tool
 from tests.pipeline.topics import create, cut, delete, fill, grow
 
 OFFICIAL, OURS = "kafka", "headrace"
@@ -324,6 +325,45 @@ def test_security(spark: SparkSession, headrace: Headrace, topics: dict[str, str
     assert ("TLS" if protocol == "SSL" else "SaslHandshake") in ours.text
 
 
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    try:
+        java_command()
+        require_tool("openssl", hint="the Debian package is openssl")
+    except ToolMissing as missing:
+        without_tool(missing)
+    with SecuredKafka(tmp_path_factory.mktemp("secured") / "kafka") as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_sasl_ssl(spark: SparkSession, secured: SecuredKafka, topic_name: str, mechanism: str) -> None:
+    """kafka.security.protocol, kafka.sasl.* and kafka.ssl.*, for writing and for reading, on Apache Kafka."""
+    told = {
+        "kafka.bootstrap.servers": secured.bootstrap_of("SECURE"),
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": mechanism,
+        "kafka.sasl.jaas.config": jaas_config(mechanism),
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(secured.path_of("authority")),
+    }
+    for connector in CONNECTORS:
+        create(secured.bootstrap, f"{topic_name}-{connector}")
+        rows = spark.range(20).selectExpr("CAST(id AS string) AS key", "repeat('x', 5000) AS value")
+        rows.write.format(connector).options(**told, topic=f"{topic_name}-{connector}").mode("append").save()
+    written = told | {"subscribePattern": f"{topic_name}-.*"}
+    official, ours = (rows_of(read(spark, connector, written)) for connector in CONNECTORS)
+    assert ours == official
+    for connector in CONNECTORS:
+        mine = [(row["key"], row["value"]) for row in ours if row["topic"] == f"{topic_name}-{connector}"]
+        assert sorted(mine) == sorted((str(number).encode(), b"x" * 5000) for number in range(20))
+    wrong = written | {"kafka.sasl.jaas.config": jaas_config(mechanism, password="another")}
+    stranger = written | {"kafka.ssl.truststore.location": str(secured.path_of("stranger"))}
+    for connector in CONNECTORS:
+        for refused in (wrong, stranger):
+            assert isinstance(outcome(lambda told=refused, by=connector: read(spark, by, told).collect()), Refused)
+
+
 # --- The source, in streaming queries -------------------------------------------------------------------------------
 
 
@@ -571,8 +611,6 @@ SINKS = [
         "only we refuse",
         "but kafka.compression.type is zstd",
     ),
-    Sink("batch.size", "key", {"kafka.batch.size": "2048"}),
-    Sink("buffer.memory", "key", {"kafka.buffer.memory": "1048576"}),
     Sink("enable.idempotence", "key", {"kafka.enable.idempotence": "false"}),
     Sink("key.serializer", "value", {"kafka.key.serializer": "x"}, "refuse", "cannot be set"),
     Sink("value.serializer", "value", {"kafka.value.serializer": "x"}, "refuse", "cannot be set"),
@@ -618,6 +656,104 @@ def test_sink(spark: SparkSession, headrace: Headrace, topic_name: str, case: Si
     assert isinstance(ours, Refused), ours
     assert case.text in ours.text
     assert isinstance(official, Rows if case.both == "only we refuse" else Refused), official
+
+
+def written_batches(broker: Broker, topic: str, *, partitions: int = 1) -> list[int]:
+    """How many bytes each batch takes in the log."""
+    sizes = []
+    for partition in range(partitions):
+        (segment,) = (broker.data / f"{topic}-{partition}").glob("*.log")
+        data, place = segment.read_bytes(), 0
+        while place + 12 <= len(data) and (size := int.from_bytes(data[place + 8 : place + 12], "big")):
+            sizes.append(12 + size)
+            place += 12 + size
+    return sizes
+
+
+def test_batch_size(spark: SparkSession, topic_name: str) -> None:
+    """kafka.batch.size is the most that a batch in the log takes."""
+    rows = spark.range(400).selectExpr("CAST(id AS string) AS key", "repeat('x', 200) AS value").coalesce(1)
+    with Broker() as broker:
+        for connector in CONNECTORS:
+            largest = []
+            for more in ({}, {"kafka.batch.size": "2048"}):
+                topic = f"{topic_name}-{connector}-{len(more)}"
+                broker.create_topic(topic)
+                # Java's client sends what it has: while answers are held back it has more.
+                broker.faults.delay(seconds=0.5, api="Produce", topic=topic, times=2)
+                where = {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic}
+                rows.write.format(connector).options(**where, **more).mode("append").save()
+                assert len(broker.log(topic)) == 400
+                largest.append(max(written_batches(broker, topic)))
+            assert largest[1] <= 2048 < 8192 < largest[0], connector
+
+
+def test_buffer_memory(spark: SparkSession, topic_name: str) -> None:
+    """kafka.buffer.memory is the most that is sent and not acknowledged, seen where nothing is ever answered.
+
+    To many partitions, since ours sends a partition no second batch before it was answered for the first time.
+    """
+    rows = spark.range(4000).selectExpr("CAST(id AS string) AS key", "repeat('x', 200) AS value").coalesce(1)
+    soon = {"kafka.request.timeout.ms": "2000", "kafka.delivery.timeout.ms": "3000", "kafka.batch.size": "16384"}
+    with Broker() as broker:
+        for connector in CONNECTORS:
+            reached = []
+            for more in ({}, {"kafka.buffer.memory": "32768"}):
+                topic = f"{topic_name}-{connector}-{len(more)}"
+                broker.create_topic(topic, 8)
+                broker.faults.drop(api="Produce", topic=topic, times=None, handled=True)
+                where = {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic}
+                writer = rows.write.format(connector).options(**where, **soon, **more).mode("append")
+                assert isinstance(outcome(lambda writer=writer: writer.save() or []), Refused)
+                reached.append(sum(written_batches(broker, topic, partitions=8)))
+            # Java's client sends one more batch when it has given up the first.
+            assert reached[1] <= 3 * 16384 < reached[0], (connector, reached)
+
+
+def run_in_mode(spark: SparkSession, connector: str, mode: str, checkpoint: Path) -> list[Any]:
+    """What a stream writes after either of two batches: rows or, but for `append`, how often each value was there."""
+    found: list[Any] = []
+    with Broker() as broker:
+        broker.create_topic("source")
+        broker.create_topic("sink")
+        where = {"kafka.bootstrap.servers": broker.bootstrap}
+        for values in ("aab", "a"):
+            for value in values:
+                broker.produce("source", value)
+            reader = spark.readStream.format(connector).options(**where, subscribe="source", startingOffsets="earliest")
+            rows = reader.load()
+            if mode != "append":
+                counts = rows.groupBy("value").count()
+                rows = counts.selectExpr("value AS key", "CAST(count AS string) AS value").coalesce(1)
+            writer = rows.writeStream.format(connector).options(**where, topic="sink").outputMode(mode)
+            writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+            assert writer.start().awaitTermination(120)
+            records = [(record.key, record.value) for record in broker.records("sink")]
+            found.append(sorted(records[sum(map(len, found)) :], key=repr))
+    return found
+
+
+MODES = {
+    "append": [[(None, b"a"), (None, b"a"), (None, b"b")], [(None, b"a")]],
+    "complete": [[(b"a", b"2"), (b"b", b"1")], [(b"a", b"3"), (b"b", b"1")]],
+    "update": [[(b"a", b"2"), (b"b", b"1")], [(b"a", b"3")]],
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_output_mode(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    """outputMode of a stream: `complete` writes the whole result after each batch, and takes nothing out. `update` is
+    the official one's alone."""
+    official, ours = (
+        outcome(lambda connector=connector: run_in_mode(spark, connector, mode, tmp_path / connector))
+        for connector in CONNECTORS
+    )
+    assert official == Rows(MODES[mode])
+    if mode != "update":
+        assert ours == official
+        return
+    assert isinstance(ours, Refused)
+    assert "does not support Update mode" in ours.text
 
 
 def test_sink_stamps(

@@ -31,4 +31,6 @@ class HeadraceDataSource(DataSource):
         return BatchWriter(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        # Which is how Spark says outputMode("complete"). A topic takes nothing back: each whole result is appended, as
+        # by the official connector.
         return StreamWriter(self.options, schema)
