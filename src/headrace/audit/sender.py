@@ -4,6 +4,7 @@ Rules:
 
 - Before a sequence is used, the audit topic has acknowledged that it may be. Sequences are reserved many at a time,
   first few and then twice as many, so that a sender that dies leaves little in the dark, and a busy one rarely waits.
+  The last one reserved is never used: a window is complete only by its sender's word that there is no more.
 - A span is closed once its window is over and it has been still for a while. A message that comes for the window later
   opens another span, so that nothing has to be kept of closed ones.
 - What could not be published is published with the next word on its span, which says everything anew.
@@ -71,7 +72,7 @@ class Sender:
             with self._state:
                 assert not self._is_closed
                 span = self._open.get((topic, window))
-                if span is not None and span.room >= count:
+                if span is not None and span.room > count:
                     return span, span.take(count)
             self._reserve(topic, window, count)
 
@@ -130,12 +131,13 @@ class Sender:
         with self._publishing:
             with self._state:
                 span = self._open.get((topic, window))
-                if span is not None and span.room >= count:
+                if span is not None and span.room > count:
                     return  # Another thread was quicker.
             if span is None:
-                self._open_span(topic, window, max(RESERVED_MIN, count))
+                self._open_span(topic, window, max(RESERVED_MIN, count + 1))
             else:
-                self._extend(span, span.handed + max(count, min(span.reserved, RESERVED_STEP_MAX)))
+                doubled = span.reserved + min(span.reserved, RESERVED_STEP_MAX)
+                self._extend(span, max(doubled, span.handed + count + 1))
 
     def _open_span(self, topic: str, window: Window, reserved: int) -> None:
         id_ = SpanId(self._producer, self._incarnation, next(self._numbers))

@@ -32,7 +32,7 @@ def test_what_a_killed_sender_knew_is_told_by_the_next(tmp_path: Path) -> None:
     for sequence in range(90):
         sender.settle(span, sequence, State.ACKNOWLEDGED)
     sender.settle(span, 90, State.REFUSED)
-    assert [told.reserved for told in topic.newest()] == [100]
+    assert [told.reserved for told in topic.newest()] == [101]
     assert topic.newest()[0].acknowledged == ()
     journal.close()  # As a kill does.
 

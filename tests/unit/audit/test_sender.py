@@ -51,9 +51,17 @@ def test_reservations_double_up_to_a_limit(sender: Sender, topic: FakeTopic) -> 
     assert max(after - before for before, after in pairwise(steps)) == RESERVED_STEP_MAX
 
 
+@pytest.mark.parametrize("count", [1, 7, RESERVED_MIN - 1, RESERVED_MIN, 1000])
+def test_one_more_is_always_reserved_than_was_used(sender: Sender, topic: FakeTopic, count: int) -> None:
+    """So a sender that dies at any moment is not taken for one that was done."""
+    for _ in range(2 * RESERVED_MIN):
+        span, _ = sender.take("clicks", WINDOW, count)
+        assert topic.published[-1].reserved > span.handed
+
+
 def test_many_are_taken_at_once(sender: Sender, topic: FakeTopic) -> None:
     span, first = sender.take("clicks", WINDOW, 1_000_000)
-    assert (first, span.handed, topic.published[0].reserved) == (0, 1_000_000, 1_000_000)
+    assert (first, span.handed, topic.published[0].reserved) == (0, 1_000_000, 1_000_001)
     assert sender.take("clicks", WINDOW, 5)[1] == 1_000_000
 
 
