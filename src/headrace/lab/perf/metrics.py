@@ -4,6 +4,7 @@ Only sums and states: Java's rates, means and maxima are over a window of its ow
 """
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -111,17 +112,20 @@ class LatestStatistics:
     SETTINGS: Final = {"statistics.interval.ms": 500}
 
     def __init__(self) -> None:
-        self._told: list[str] = []
+        self._told: deque[str] = deque(maxlen=2)
 
     def __call__(self, text: str) -> None:
-        self._told = [text]
+        self._told.append(text)
 
     def wait(self, poll: Callable[[float], object]) -> Statistics:
-        """The next that are told while `poll` lets them be."""
-        self._told = []
+        """Those of a moment after this call, told while `poll` lets them be.
+
+        The next ones may have been counted before, and waited in librdkafka's queue; those behind them were not.
+        """
+        self._told.clear()
         for _ in range(_POLLS_MAX):
             poll(_POLL_S)
-            for text in self._told:
-                found: Statistics = json.loads(text)
+            if len(self._told) > 1:
+                found: Statistics = json.loads(self._told[-1])
                 return found
         raise HeadraceError(f"librdkafka told no statistics within {_POLLS_MAX * _POLL_S:g} s")

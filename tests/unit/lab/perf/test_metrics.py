@@ -67,15 +67,15 @@ def test_a_table_as_kafkas() -> None:
     ]
 
 
-def test_the_latest_are_those_told_from_now_on() -> None:
+def test_the_latest_are_those_counted_from_now_on() -> None:
     latest = LatestStatistics()
     latest('{"old": 1}')
-    answers = iter([None, None, '{"new": 2}'])
+    answers = iter([None, '{"waited in the queue": 2}', None, '{"new": 3}'])
 
     def poll(_: float) -> None:
         if (text := next(answers)) is not None:
             latest(text)
 
-    assert latest.wait(poll) == {"new": 2}
+    assert latest.wait(poll) == {"new": 3}
     with pytest.raises(HeadraceError, match="told no statistics"):
         latest.wait(lambda _: None)
