@@ -1,7 +1,8 @@
 """What there is to read at the moment, and what comes later: topics that are not there yet, partitions that are added.
 
 Asking for a topic by its name has it made, where the broker makes topics. What comes after the first look is read from
-its beginning: all of it came since. Knows no messages.
+its beginning: all of it came since. Only the first look waits for a cluster that is slow; later ones are taken by who
+is reading. Knows no messages.
 """
 
 import re
@@ -16,16 +17,17 @@ from headrace.cli.topic_facts import ClusterRefusal
 from headrace.ids import TopicName, TopicPartition
 
 LOOK_EVERY_S: Final = 0.5
+GLANCE_S: Final = 0.5
 _BEGINNING: Final = -2  # The client library's OFFSET_BEGINNING.
 
-Look = Callable[[], set[TopicPartition]]
+Look = Callable[[float], set[TopicPartition]]  # Given how long it may take, in seconds.
 
 
-def look_for_topic(cluster: Connection, topic: str, partition: int | None) -> set[TopicPartition]:
+def look_for_topic(cluster: Connection, topic: str, partition: int | None, timeout_s: float) -> set[TopicPartition]:
     """Its partitions, or this one; none as long as it is not there."""
     from confluent_kafka import KafkaError
 
-    found = cluster.cluster_metadata(cluster.admin(), topic).topics[topic]
+    found = cluster.cluster_metadata(cluster.admin(), topic, timeout_s=timeout_s).topics[topic]
     if found.error is not None:
         if found.error.code() not in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE}:
             raise ClusterRefusal(topic, found.error)
@@ -33,9 +35,9 @@ def look_for_topic(cluster: Connection, topic: str, partition: int | None) -> se
     return {TopicPartition(TopicName(topic), number) for number in found.partitions if partition in {None, number}}
 
 
-def look_for_pattern(cluster: Connection, pattern: re.Pattern[str]) -> set[TopicPartition]:
+def look_for_pattern(cluster: Connection, pattern: re.Pattern[str], timeout_s: float) -> set[TopicPartition]:
     """Those of topics that match as a whole, Kafka's own topics left out."""
-    topics = cluster.cluster_metadata(cluster.admin()).topics
+    topics = cluster.cluster_metadata(cluster.admin(), timeout_s=timeout_s).topics
     return {
         TopicPartition(TopicName(name), number)
         for name, topic in topics.items()
@@ -64,12 +66,7 @@ class Arrivals:
     def __call__(self) -> dict[TopicPartition, int]:
         if self._now_s() < self._due_s:
             return {}
-        try:
-            come = self._look() - self._known
-        except ClusterRefusal:
-            raise
-        except CommandError:  # Nobody answers at the moment, which is no reason to end.
-            come = set()
+        come = _glance(self._look) - self._known
         self._due_s = self._now_s() + LOOK_EVERY_S
         self._known |= come
         return dict.fromkeys(sorted(come), self._offset)
@@ -78,8 +75,17 @@ class Arrivals:
 def wait_for(look: Look, *, quiet_s: float | None) -> bool:
     """Until there is something; false if that took too long."""
     began_s = time.monotonic()
-    while not look():
+    while not _glance(look):
         if quiet_s is not None and time.monotonic() - began_s >= quiet_s:
             return False
         time.sleep(LOOK_EVERY_S)
     return True
+
+
+def _glance(look: Look) -> set[TopicPartition]:
+    try:
+        return look(GLANCE_S)
+    except ClusterRefusal:
+        raise
+    except CommandError:  # Nobody answers at the moment, which is no reason to end.
+        return set()

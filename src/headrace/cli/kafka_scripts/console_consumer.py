@@ -8,6 +8,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -123,7 +124,7 @@ def _read(cluster: Connection, words: Words, printer: Printer) -> None:
         raise Misused("--group and --partition exclude each other")
     begin = _start(words, reset)
     what, look = _wanted(cluster, words)
-    known = look()
+    known = look(cluster.timeout_s)
     if not known:
         note(f"WARN: {what} is not there yet; waiting for it")
     if group is not None:
@@ -168,14 +169,14 @@ def _wanted(cluster: Connection, words: Words) -> tuple[str, Look]:
     if text is None:
         topic = words.required("topic")
         what = f"topic {topic!r}" if partition is None else f"partition {partition} of topic {topic!r}"
-        return what, lambda: look_for_topic(cluster, topic, partition)
+        return what, partial(look_for_topic, cluster, topic, partition)
     if partition is not None:
         raise Misused("--partition goes with --topic")
     try:
         pattern = re.compile(text)
     except re.error as error:
         raise Misused(f"--include {text!r} is not a regular expression: {error}") from error
-    return f"a topic that matches {text!r}", lambda: look_for_pattern(cluster, pattern)
+    return f"a topic that matches {text!r}", partial(look_for_pattern, cluster, pattern)
 
 
 # --- How messages are printed -----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from headrace.cli.kafka_scripts.arrivals import LOOK_EVERY_S, Arrivals, wait_for
+from headrace.cli.kafka_scripts.arrivals import GLANCE_S, LOOK_EVERY_S, Arrivals, wait_for
 from headrace.cli.output import CommandError
 from headrace.cli.topic_facts import ClusterRefusal
 from headrace.ids import TopicName, TopicPartition
@@ -20,7 +20,8 @@ class World:
         self.now_s = 5.0
         self.looks = 0
 
-    def look(self) -> set[TopicPartition]:
+    def look(self, timeout_s: float) -> set[TopicPartition]:
+        assert timeout_s == GLANCE_S
         self.looks += 1
         if isinstance(self.there, CommandError):
             raise self.there
@@ -63,6 +64,8 @@ def test_a_cluster_that_is_away_is_looked_at_again_and_one_that_refuses_is_not()
 
 def test_waiting_has_an_end_where_one_was_asked_for() -> None:
     world = World()
+    assert not wait_for(world.look, quiet_s=0)
+    world.there = CommandError("cannot reach b:1")
     assert not wait_for(world.look, quiet_s=0)
     world.there = {ONE}
     assert wait_for(world.look, quiet_s=None)
