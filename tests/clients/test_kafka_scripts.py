@@ -2,6 +2,7 @@
 
 import io
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,10 +12,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from headrace.cli.connection import Connection
 from headrace.cli.kafka_scripts import configs, console_consumer, console_producer, groups, topics
 from headrace.cli.kafka_scripts.script import status_of
+from headrace.protocol.messages.metadata import API as METADATA
 from headrace.testing import Broker
 from headrace.testing.node_process import NodeProcess
+from headrace.wire.errors import Unreachable
+from headrace.wire.settings import Address
 
 SCRIPTS = {
     module.SCRIPT.name: module.SCRIPT for module in (configs, console_consumer, console_producer, groups, topics)
@@ -111,6 +116,36 @@ def test_what_one_group_or_topic_refuses_keeps_no_other_from_it(shell: Shell, to
         [topic_name, "0", "Successful"],
         [f"{topic_name}-gone", "-", "Error:", "UNKNOWN_TOPIC_OR_PARTITION"],
     ]
+
+
+def test_another_broker_is_asked_where_one_cannot_be_reached(headrace_broker: Broker) -> None:
+    host, port = headrace_broker.bootstrap.split(":")
+    cluster = Connection({"bootstrap.servers": headrace_broker.bootstrap}, timeout_s=20)
+    with socket.socket() as silent:
+        silent.bind((host, 0))  # Nobody listens there.
+        away, here = Address(host, silent.getsockname()[1]), Address(host, int(port))
+        (broker,) = cluster.ask_one_of((away, here), METADATA, {"topics": []})["brokers"]
+        assert broker["port"] == here.port
+        with pytest.raises(Unreachable):
+            cluster.ask_one_of((away,), METADATA, {"topics": []})
+
+
+def test_a_commit_that_fails_keeps_no_other_group_from_being_told(
+    headrace_broker: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell(headrace_broker.bootstrap, capsys, monkeypatch)
+    headrace_broker.clear()
+    headrace_broker.create_topic("orders")
+    headrace_broker.produce("orders", b"1")
+    reset = "kafka-consumer-groups --reset-offsets --execute --group one --group two --topic orders"
+    shell(f"{reset} --to-earliest")
+    with headrace_broker.faults.error("INVALID_COMMIT_OFFSET_SIZE", api="OffsetCommit"):
+        rows = [line.split() for line in shell(f"{reset} --to-latest", status=1).splitlines()]
+    assert rows[1:] == [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], ["two", "orders", "0", "1"]]
+    assert "group 'one'" in shell.err
+    assert "INVALID_COMMIT_OFFSET_SIZE" in shell.err
+    offsets = {name: group.offsets["orders", 0].offset for name, group in headrace_broker.groups().items()}
+    assert offsets == {"one": 0, "two": 1}
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ when a client is made, so that `--help` does not wait for it.
 import functools
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
@@ -73,6 +74,15 @@ class Connection:
         with WireConnection(address, self.wire_settings()) as broker:
             return broker.call(api, body, timeout_s=self.timeout_s)
 
+    def ask_one_of(self, addresses: Sequence["Address"], api: "ApiMessages", body: Mapping[str, Any]) -> "Value":
+        """One request to the first of these brokers that can be reached."""
+        from headrace.wire.errors import Unreachable
+
+        for address in addresses[:-1]:
+            with suppress(Unreachable):
+                return self.ask(address, api, body)
+        return self.ask(addresses[-1], api, body)
+
     def wire_settings(self) -> "ClientSettings":
         """The same for our own client."""
         from headrace.wire.settings import client_settings
@@ -87,16 +97,17 @@ class Connection:
         return settings
 
     def cluster_metadata(
-        self, client: "AdminClient | Producer | Consumer", topic: str | None = None
+        self, client: "AdminClient | Producer | Consumer", topic: str | None = None, *, timeout_s: float | None = None
     ) -> "ClusterMetadata":
         """What the cluster is, asked until the timeout; at once an error where nobody listens."""
         from confluent_kafka import KafkaError, KafkaException
 
-        deadline_s = time.monotonic() + self.timeout_s
+        timeout_s = self.timeout_s if timeout_s is None else timeout_s
+        deadline_s = time.monotonic() + timeout_s
         while True:
             try:
                 asked = {} if topic is None else {"topic": topic}
-                return client.list_topics(timeout=_METADATA_STEP_S, **asked)
+                return client.list_topics(timeout=min(timeout_s, _METADATA_STEP_S), **asked)
             except KafkaException as error:
                 code = error.args[0].code()
                 if code not in {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}:

@@ -101,7 +101,7 @@ def alter(cluster: Connection, kind: str, name: str, *, added: dict[str, str], d
     ]
     resource = {"resource_type": _RESOURCE_TYPES[kind], "resource_name": name, "configs": changes}
     body = {"resources": [resource], "validate_only": False}
-    (response,) = cluster.ask(_teller(cluster, kind, name), INCREMENTAL_API, body)["responses"]
+    (response,) = cluster.ask_one_of(_tellers(cluster, kind, name), INCREMENTAL_API, body)["responses"]
     _check(response)
     if name == _DEFAULTS:
         print(f"Completed updating default config for {kind} in the cluster.")
@@ -124,16 +124,16 @@ def _value_text(value: str | None) -> str:
 
 def _entries(cluster: Connection, kind: str, names: list[str], *, is_all: bool) -> dict[str, list[Value]]:
     """By name. Those that somebody has set for just that, or all."""
-    asked: dict[Address, list[str]] = {}
+    asked: dict[tuple[Address, ...], list[str]] = {}
     for name in names:
-        asked.setdefault(_teller(cluster, kind, name), []).append(name)
+        asked.setdefault(_tellers(cluster, kind, name), []).append(name)
     found: dict[str, list[Value]] = {}
-    for address, some in asked.items():
+    for addresses, some in asked.items():
         resources = [
             {"resource_type": _RESOURCE_TYPES[kind], "resource_name": name, "configuration_keys": None} for name in some
         ]
         body = {"resources": resources, "include_synonyms": True, "include_documentation": False}
-        for result in cluster.ask(address, DESCRIBE_API, body)["results"]:
+        for result in cluster.ask_one_of(addresses, DESCRIBE_API, body)["results"]:
             _check(result)
             found[result["resource_name"]] = sorted(result["configs"], key=lambda entry: str(entry["name"]))
     return {
@@ -153,14 +153,17 @@ def _check(answer: Value) -> None:
         raise CommandError(": ".join(text for text in (name, answer["error_message"], code.name) if text))
 
 
-def _teller(cluster: Connection, kind: str, name: str) -> Address:
+def _tellers(cluster: Connection, kind: str, name: str) -> tuple[Address, ...]:
     """A broker tells of itself; any tells of topics, and of what holds for all."""
-    brokers = cluster.cluster_metadata(cluster.admin()).brokers.values()
     is_one = kind == "brokers" and name != _DEFAULTS
-    for broker in brokers:
-        if not is_one or broker.id == int(name):
-            return Address(str(broker.host), broker.port)
-    raise CommandError(f"The broker '{name}' doesn't exist and doesn't have dynamic config.")
+    found = tuple(
+        Address(str(broker.host), broker.port)
+        for broker in cluster.cluster_metadata(cluster.admin()).brokers.values()
+        if not is_one or broker.id == int(name)
+    )
+    if not found:
+        raise CommandError(f"The broker '{name}' doesn't exist and doesn't have dynamic config.")
+    return found
 
 
 def _names(cluster: Connection, kind: str) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from headrace.cli.connection import Connection
 from headrace.cli.extras import require
+from headrace.cli.failures import failure_text
 from headrace.cli.group_changes import commit_offsets, delete_groups, forget_offsets, plan_reset
 from headrace.cli.group_facts import (
     TYPES,
@@ -274,7 +275,9 @@ def reset_offsets(cluster: Connection, words: Words) -> None:
 def _of_each(
     names: Iterable[str], change: Callable[[str], _Changed], refusals: list[str]
 ) -> Iterator[tuple[str, _Changed]]:
-    """What came of it, group by group: one that refuses takes no other with it."""
+    """What came of it, group by group: one that refuses, or cannot be reached, takes no other with it."""
+    from confluent_kafka import KafkaException
+
     for name in names:
         try:
             yield name, change(name)
@@ -285,6 +288,8 @@ def _of_each(
             )
         except GroupRefusal as refusal:
             refusals.append(f"Error: {refusal}")
+        except KafkaException as failure:
+            refusals.append(f"Error: group '{name}': {failure_text(failure)}")
 
 
 def _planner(
