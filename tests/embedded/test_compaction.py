@@ -1,6 +1,10 @@
 """Compacted topics, with time in the test's hand: what a moved clock makes due is done when the call returns."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from confluent_kafka import Producer
 
 from headrace.testing import Broker, BrokerError
 from tests.embedded.conftest import MakeBroker
@@ -71,6 +75,26 @@ def test_what_was_not_on_disk_when_the_broker_died_is_compacted_too(make_broker:
         assert left(broker, 0, 1, 2) == [[b"3", b"tick"]] * 3
 
 
+def test_what_is_written_meanwhile_is_not_waited_for(broker: Broker) -> None:
+    """Messages end a segment every millisecond, are on disk at once, and are dirt."""
+    broker.create_topic("prices", cleanup_policy="compact", segment_ms=1, flush_messages=1, min_cleanable_dirty_ratio=0)
+    producer, is_done = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0}), threading.Event()
+
+    def go_on() -> None:
+        while not is_done.is_set():
+            producer.produce("prices", bytes(50), key=b"apple")
+            assert producer.flush(60) == 0
+
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(go_on)
+        try:
+            broker.wait_for_records("prices", 3)
+            broker.clock.advance_wall(minutes=1)
+        finally:
+            is_done.set()
+        writing.result()
+
+
 def test_what_cannot_be_cleaned_is_not_waited_for(broker: Broker) -> None:
     create(broker)
     sealed_prices(broker, 0)
@@ -89,6 +113,7 @@ def test_records_are_waited_for_and_not_offsets(broker: Broker) -> None:
         broker.wait_for_records("prices", 3, timeout_s=0)
     broker.produce("prices", b"7", key=b"fig")
     assert [record.value for record in broker.wait_for_records("prices", 3)] == [b"3", b"tick", b"7"]
+    assert broker.wait_for_records("prices", 0) == broker.records("prices")
 
 
 def test_a_tombstone_goes_after_its_time(broker: Broker) -> None:

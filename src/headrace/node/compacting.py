@@ -5,7 +5,7 @@ storage's. Between two steps anything may have happened to the log: retention ma
 gone. Each step looks again, and what does not fit any more is thrown away; the next cleaning begins anew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -86,17 +86,20 @@ class Compaction:
         """Begin with the filthiest log, if any is dirty enough and none is being cleaned."""
         if self._running is not None or self._is_closed or not self._node.config.log_cleaner_enable:
             return
-        filthiest: tuple[float, Partition, TopicPartition, Dirt] | None = None
+        filthiest = max(self.find_due(), key=lambda due: due[2].ratio, default=None)
+        if filthiest is not None:
+            self._begin(*filthiest)
+
+    def find_due(self) -> Iterator[tuple[Partition, TopicPartition, Dirt]]:
+        """The logs that are dirty enough."""
         for topic in self._node.topics:
             if not topic.config.compacts:
                 continue
             for partition in topic.partitions:
                 name = TopicPartition(topic.name, partition.index)
                 dirt = self._dirt_of(partition, name)
-                if dirt is not None and (filthiest is None or dirt.ratio > filthiest[0]):
-                    filthiest = dirt.ratio, partition, name, dirt
-        if filthiest is not None:
-            self._begin(*filthiest[1:])
+                if dirt is not None:
+                    yield partition, name, dirt
 
     def _dirt_of(self, partition: Partition, name: TopicPartition) -> Dirt | None:
         log = partition.log

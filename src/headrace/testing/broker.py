@@ -305,11 +305,15 @@ class Broker:
     def wait_for_records(self, topic: str, count: int, *, timeout_s: float = 10.0) -> "list[Record]":
         """The records of all partitions, once there are so many; BrokerError where there are not."""
         deadline_s = time.monotonic() + timeout_s
+        looked_at: dict[int, int] | None = None
         while True:
-            found = sum(self.command("counts", topic=topic).values())
-            if found >= count:
-                records = self.records(topic)
-                # Only now: where something was compacted, there are fewer of them than offsets.
+            offsets: dict[int, int] = self.command("counts", topic=topic)
+            if sum(offsets.values()) < count:
+                found = sum(offsets.values())
+            elif offsets != looked_at:
+                # Only now, and not again before more came: where something was compacted, there are fewer of them.
+                looked_at = offsets
+                records = [record for partition in sorted(offsets) for record in self.log(topic, partition)]
                 found = len(records)
                 if found >= count:
                     return records

@@ -1,9 +1,11 @@
 """The node of `headrace serve`, with faults between its clients and itself."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from headrace.errors import ErrorCode, ProtocolError
+from headrace.ids import TopicPartition
 from headrace.node.apis import Client, Parts, answer_of, framed
 from headrace.node.compacting import Compaction
 from headrace.node.later import Later
@@ -95,8 +97,13 @@ class EmbeddedNode(Node):
     def is_loading_groups(self) -> bool:
         return self.groups.statistics().shards_loading > 0
 
-    def look_for_dirt(self) -> bool:
-        """Whether something is being compacted now."""
+    def log_ends(self) -> dict[TopicPartition, int]:
+        return {name: log.end_offset for name, log in self.data.logs.items()}
+
+    def look_for_dirt(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether something is being compacted now of what was there when the logs had these ends."""
+        if all(dirt.start_offset >= ends.get(name, 0) for _, name, dirt in self.cleanings.find_due()):
+            return False
         self.cleanings.look()
         return self.is_compacting
 

@@ -153,10 +153,10 @@ class EmbeddedServer:
         self.shell.finish_turn()
 
     async def _compact(self) -> None:
-        """All that is dirty enough; but what could not be cleaned is the next look's business, as ever."""
-        failures = self.node.passing_failures
+        """All that is dirty enough. What is written meanwhile, or cannot be cleaned, is the next look's business."""
+        failures, ends = self.node.passing_failures, self.node.log_ends()
         for _ in range(2):  # The first look has what a start did not trust put on disk. Only the second finds it dirty.
-            while self.node.passing_failures <= failures and self.node.look_for_dirt():
+            while self.node.passing_failures <= failures and self.node.look_for_dirt(ends):
                 while self.node.is_compacting:
                     await asyncio.sleep(_POLL_S)
             await _settle()
