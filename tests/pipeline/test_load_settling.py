@@ -15,7 +15,9 @@ from deltalake import DeltaTable
 from headrace.pipeline.json_decoding import JsonDecoder
 from headrace.pipeline.lake_table import LakeTable, LostRace
 from headrace.pipeline.load import Loaded
+from headrace.pipeline.location import parse_location
 from headrace.pipeline.tasks import TaskOutcome
+from headrace.pipeline.upkeep import compact
 from headrace.testing import Broker
 from tests.pipeline.loading import STRANGE_MS, create_clicks, load, run_here
 from tests.pipeline.test_load_replay import clicks, replay
@@ -235,6 +237,23 @@ def test_a_replay_that_was_killed_is_run_again_or_another_one(
     json_replay(broker, lake, COUNT, 3, 4)
     assert (rows(lake), dead(lake)) == (([0, 2], [1, 3]) if step == "commit" else ([0, 1], [2, 3]))
     json_replay(broker, lake, COUNT, 0, 3)
+    assert (rows(lake), dead(lake)) == ([0, 1], [2, 3])
+    assert json_load(broker, lake, COUNT).commits == 0
+
+
+def test_a_compaction_of_dead_letters_beside_a_replay_costs_none_of_them(
+    broker: Broker, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It puts the fresh ones into one file with those that they replace."""
+    fill_wrongly(broker, lake)
+    settle = LakeTable.settle
+
+    def meanwhile(table: LakeTable, *words: Any, **more: Any) -> None:
+        compact(parse_location(lake))
+        settle(table, *words, **more)
+
+    monkeypatch.setattr(LakeTable, "settle", meanwhile)
+    json_replay(broker, lake, COUNT, 0, 4)
     assert (rows(lake), dead(lake)) == ([0, 1], [2, 3])
     assert json_load(broker, lake, COUNT).commits == 0
 

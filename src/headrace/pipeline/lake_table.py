@@ -222,8 +222,10 @@ class LakeTable:
             count = self.dead_letters.transaction(key, 0)
             held = self.held(origin)
             ends = {origin.place(number): one.next_offset for number, one in held.partitions.items()}
-            mine = [each for each in replaced if each.place.topic == origin.topic]
             for _ in range(_TRIES_MAX):
+                # Where a compaction has put fresh ones into one file with what they replace, the rows decide alone.
+                is_known = {live.path for live in self.dead_letters.live_files()}.issuperset(written)
+                mine = [each for each in replaced if is_known and each.place.topic == origin.topic]
                 partitions = range(self.dead_letters.transaction(partitions_key(self._loader, origin), 0))
                 noted = [each for number in partitions if (each := self._noted(origin, number)) is not None]
                 actions = settle(
