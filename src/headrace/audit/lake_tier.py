@@ -143,11 +143,19 @@ def _count(rows: ds.Dataset, topic: str, loaded: LoadedTopic, counted: Counted) 
 def _add_dead_letters(counts: Counts, path: str, topic: str, options: Mapping[str, str] | None) -> None:
     """They arrived, if not as rows; those that became rows later are not counted again.
 
-    They do not say how far a load has come: they are committed before its rows are.
+    Nor is one that is there twice, as it may be until a load settles what another one left: a message that was sent
+    twice is at two offsets. They do not say how far a load has come: they are committed before its rows are.
     """
     if (table := _open_delta(path, options)) is None:
         return
-    dead = _count(table.to_pyarrow_dataset(), topic, LoadedTopic(), Counted())
+    rows = table.to_pyarrow_dataset()
+    places = [*(name for name in LIFE if name in rows.schema.names), "partition", "offset"]
+    letters = rows.to_table(columns=[*places, "headers"], filter=pc.field("topic") == topic)
+    numbered = letters.select(places).append_column("row", pa.array(np.arange(letters.num_rows)))
+    is_first = np.zeros(letters.num_rows, np.bool_)
+    is_first[numbered.group_by(places).aggregate([("row", "min")])["row_min"].to_numpy()] = True
+    dead = Counts()
+    count_headers(dead, letters["headers"].filter(pa.array(is_first)).cast(HEADERS))
     for span, seen in dead.spans.items():
         known = counts.span(span, host=seen.host)
         known.add_runs(minus(seen.runs, known.runs), again=seen.again)

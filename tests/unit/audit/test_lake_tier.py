@@ -65,6 +65,18 @@ def test_dead_letters_have_arrived_and_are_not_counted_twice(tmp_path: Path) -> 
     assert (counted.spans[SPAN].runs, counted.spans[SPAN].again) == (((0, 3),), 0)
 
 
+def test_a_dead_letter_that_is_there_twice_arrived_once_and_a_message_at_two_offsets_twice(tmp_path: Path) -> None:
+    """The first is what a load leaves that was killed and run again, until it is settled."""
+    sent_twice = rows([4, 4]).set_column(2, "offset", pa.array([4, 5], pa.int64()))
+    for letters in (rows([1, 2]), rows([2, 3]), rows([2, 3]), sent_twice):
+        write(tmp_path / "_dead_letters", of_life(letters, NEW))
+    write(tmp_path, of_life(rows([0]), NEW))
+    counted = count_lake(str(tmp_path), "clicks", life=NEW)
+    assert (counted.spans[SPAN].runs, counted.spans[SPAN].again) == (((0, 5),), 1)
+    write(tmp_path / "_dead_letters", of_life(rows([1]), OLD))  # Its offset means another record.
+    assert count_lake(str(tmp_path), "clicks", life=NEW).spans[SPAN].again == 2
+
+
 def test_the_ledger_tells_how_far_loads_have_come(tmp_path: Path) -> None:
     write(tmp_path, rows([50, 51]))
     write(tmp_path / "_ledger", ledger(0, 60, missing=50))
