@@ -82,6 +82,17 @@ def test_all_rows_come_back_with_directories_as_columns(spark: SparkSession, pla
     assert frame(spark, path, version=0, options=options).count() == 50
 
 
+def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "lake")
+    table = rows(0, 2, **{"user.id": pa.array([7, 8]), "a `b`": pa.array([1, None])})
+    write_deltalake(path, table)
+    shown = frame(spark, path)
+    assert shown.columns == table.column_names
+    assert {row["number"]: (row["user.id"], row["a `b`"]) for row in shown.collect()} == {0: (7, 1), 1: (8, None)}
+    some = frame(spark, path, columns=["a `b`", "user.id"])
+    assert sorted(map(tuple, some.collect()), key=str) == [(1, 7), (None, 8)]
+
+
 def number(row: dict[str, Any]) -> int:
     found: int = row["number"]
     return found

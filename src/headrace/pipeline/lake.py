@@ -65,7 +65,13 @@ def frame(
         return _frame_of_objects(spark, location, table, schema)
     # With the whole schema: a file has more columns than may be asked for, and directories are columns as well.
     whole = StructType.fromJson(json.loads(table.schema().to_json()))
-    return spark.read.schema(whole).option("basePath", location.uri).parquet(*files).select(*schema.fieldNames())
+    shown = spark.read.schema(whole).option("basePath", location.uri).parquet(*files)
+    return shown.select(*map(_quoted, schema.fieldNames()))
+
+
+def _quoted(name: str) -> str:
+    """A column's name as such: Spark takes a dot in it for the way to a field."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def _frame_of_objects(spark: SparkSession, location: Location, table: DeltaTable, schema: StructType) -> DataFrame:
