@@ -78,6 +78,7 @@ def check_ledger(lake: Path) -> None:
 def rows_told(lake: Path) -> int:
     """How many rows the ledger tells of, whose ranges have to follow each other without gap or overlap."""
     told = read_ledger(parse_location(lake)).sort_by([("version", "ascending"), ("first", "ascending")]).to_pylist()
+    told = [entry for entry in told if entry["kind"] != "replay"]  # Which brought what was there before.
     ends: dict[tuple[str, str, int], int] = {}
     for entry in told:
         place = (entry["topic"], entry["topic_id"], entry["partition"])
@@ -95,21 +96,28 @@ def create_clicks(broker: Broker, topic: str = "clicks", partitions: int = 1) ->
 
 
 def write_clicks(
-    broker: Broker, count: int, *, topic: str = "clicks", partitions: int = 3, spread_s: int = 7200
+    broker: Broker,
+    count: int,
+    *,
+    topic: str = "clicks",
+    partitions: int = 3,
+    spread_s: int = 7200,
+    strange_every: int | None = None,
 ) -> None:
-    """Records over some hours, keys and empty values among them."""
+    """Records over some hours, keys and empty values among them; one of so many has a time that no table can hold."""
     if topic not in broker.topics():
         create_clicks(broker, topic, partitions)
     begin_ms = 1_763_208_000_000
     before = sum(broker.log(topic, number).end_offset for number in range(broker.topics()[topic]))
     numbers = range(before, before + count)
+    times_ms = [begin_ms + 1000 * (number * 7919 % spread_s) for number in numbers]
+    if strange_every is not None:
+        times_ms[::strange_every] = [STRANGE_MS] * len(times_ms[::strange_every])
     rows = pa.table(
         {
             "key": pa.array([None if number % 5 == 0 else b"k%d" % (number % 97) for number in numbers], pa.binary()),
             "value": pa.array([b"" if number % 11 == 0 else b"value %d" % number for number in numbers], pa.binary()),
-            "timestamp": pa.array(
-                [begin_ms + 1000 * (number * 7919 % spread_s) for number in numbers], pa.timestamp("ms", "UTC")
-            ),
+            "timestamp": pa.array(times_ms, pa.timestamp("ms", "UTC")),
         }
     )
     columnar.write(broker.bootstrap, topic, rows)

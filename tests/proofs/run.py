@@ -186,9 +186,10 @@ PROOFS: Final = (
     Proof(
         name="lake",
         promise=(
-            "A load into a table whose driver is killed a hundred times, and its broker now and then, has every record "
-            "of the topic in the table or among the dead letters, once; what is seen on the way is part of the topic; "
-            "the ledger has neither gap nor overlap; and what the kills left on the disk is seen by nobody, and goes."
+            "A load into a table whose driver is killed a hundred times, in replays too, and its broker now and then, "
+            "has every record of the topic in the table or among the dead letters, once; what is seen on the way is "
+            "part of the topic; the ledger has neither gap nor overlap; and what the kills left on the disk is seen by "
+            "nobody, and goes."
         ),
         unit="kills",
         total=100,
