@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 
 from headrace.audit import AuditedConsumer
+from headrace.columnar.reading import Scan
 from headrace.testing import Broker, BrokerPool
 from tests.clients.audited import WINDOWS, audit, copy_tampered, send, troubles, write_lake
 from tests.clients.command_line import Headrace
@@ -147,6 +149,28 @@ def test_what_retention_by_time_does_not_explain_is_not_judged_and_not_well(
         assert "unjudged 7" in told.stdout
         assert "~" in told.stdout
         assert told.stderr.startswith("not all could be judged (1 window of node): ")
+
+
+def test_what_goes_from_the_log_before_an_audit_has_read_it_is_not_missing(
+    broker: Broker, headrace_pool: BrokerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iterate = Scan.__iter__
+
+    def slowly(scan: Scan) -> Iterator[pa.RecordBatch]:
+        if scan.ranges[0].place.topic != TOPIC:
+            yield from iterate(scan)
+            return
+        assert scan.ranges[0].first == 0
+        rows = pa.Table.from_batches(iterate(scan))
+        yield from rows.slice(0, 100).to_batches()
+        cut(own.bootstrap, TOPIC, EACH)
+        yield from rows.slice(EACH).to_batches()
+
+    with headrace_pool.broker() as own:
+        copy_tampered(broker, own, TOPIC, lost=7, retention_bytes=10**9)
+        monkeypatch.setattr(Scan, "__iter__", slowly)
+        report = audit(own, TOPIC)
+    assert troubles(report) == {("node", 0): {"unjudged": EACH - 100}, ("node", MIDDLE): {"missing": 7}}
 
 
 def test_a_loss_of_a_consumer_that_began_later_is_missing_also_where_a_partition_rests(

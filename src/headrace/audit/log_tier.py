@@ -6,7 +6,7 @@ since when a tier is judged, or the tier does, where it knows since when it had 
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +19,9 @@ from headrace.audit.retention import UNKNOWN, Kept, kept, latest, read_retention
 from headrace.audit.seen import Counts
 from headrace.audit.tally import Counted
 from headrace.columnar.reading import Scan
-from headrace.ids import parse_topic_name, topic_id_text
+from headrace.ids import TopicPartition, parse_topic_name, topic_id_text
 from headrace.wire.cluster import Cluster
+from headrace.wire.offsets import EARLIEST, list_offsets
 
 if TYPE_CHECKING:
     from headrace.wire.settings import ClientSettings
@@ -30,17 +31,21 @@ def count_log(settings: "ClientSettings", topic: str, behind: Mapping[str, Count
     """The log as a tier, and behind it the tiers that were counted before, by name."""
     counts = Counts()
     views = {name: _View(each) for name, each in behind.items()}
-    oldest_ms: dict[int, int] = {}  # By partition, of the first message that is there.
+    times: dict[int, list[tuple[int, int]]] = {}  # By partition: the first offset of each batch, and its time.
     scan = Scan(settings, topic, columns=["partition", "offset", "timestamp", "headers"], missing="skip")
     for batch in scan:
         count_headers(counts, batch.column("headers"))
-        oldest_ms.setdefault(batch.column("partition")[0].as_py(), _first_time_ms(batch))
+        first = batch.column("offset")[0].as_py(), _first_time_ms(batch)
+        times.setdefault(batch.column("partition")[0].as_py(), []).append(first)
         for view in views.values():
             view.count(batch)
-    cut = [place.partition for place, first, _ in scan.ranges if first > 0]
+    cut = _cut(settings, [place for place, _, _ in scan.ranges])
     retention = read_retention(settings, topic) if cut else UNKNOWN
     now_ms = time.time_ns() // 1_000_000
-    gone = {number: kept(retention, oldest_ms=oldest_ms.get(number), now_ms=now_ms) for number in cut}
+    gone = {}
+    for number, earliest in cut.items():
+        oldest_ms = next((time_ms for offset, time_ms in times.get(number, ()) if offset >= earliest), None)
+        gone[number] = kept(retention, oldest_ms=oldest_ms, now_ms=now_ms)
     since = latest(gone.values())
     node = Tier(
         name=NODE,
@@ -51,6 +56,16 @@ def count_log(settings: "ClientSettings", topic: str, behind: Mapping[str, Count
         malformed=counts.malformed,
     )
     return [node, *(view.tier(name, gone) for name, view in views.items())]
+
+
+def _cut(settings: "ClientSettings", places: Sequence[TopicPartition]) -> dict[int, int]:
+    """Partitions whose first messages are not there any more, and where they begin.
+
+    Asked after the log was read: what expired before a reading came to it was not read, and is as gone as the rest.
+    """
+    with Cluster(settings) as cluster:
+        earliest = list_offsets(cluster, dict.fromkeys(places, EARLIEST))
+    return {place.partition: at.offset for place, at in earliest.items() if at.offset > 0}
 
 
 def find_life(settings: "ClientSettings", topic: str) -> Life:
