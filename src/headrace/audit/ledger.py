@@ -44,7 +44,8 @@ def read_entries(entries: Sequence[Mapping[str, Any]], life: Life | None) -> Loa
     begins: dict[int, int] = {}
     begun_ms: dict[int, int] = {}
     ends: dict[int, int] = {}
-    for entry in sorted(entries, key=lambda entry: (entry["first"], -entry["missing"])):
+    # A replay or a retry may begin where the first load did, and be told of before it.
+    for entry in sorted(entries, key=lambda each: (each["first"], -each["missing"], each.get("version") or 0)):
         partition = entry["partition"]
         if partition not in begins:
             begins[partition] = entry["first"] + entry["missing"]

@@ -1,3 +1,4 @@
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,7 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from headrace.audit.columns import HEADERS
 from headrace.audit.lake_tier import NotAuditable, count_batch, count_lake
-from headrace.audit.ledger import Life, LoadedTopic
+from headrace.audit.ledger import Life, LoadedTopic, read_entries
 from headrace.audit.seen import Counts
 from headrace.audit.stamps import STAMP_HEADER, SpanId, Stamp, encode_stamp
 from headrace.audit.tally import Counted
@@ -109,6 +110,14 @@ def test_a_lake_tells_itself_since_when_it_had_messages(tmp_path: Path) -> None:
     assert count_lake(str(tmp_path), "clicks").began_ms == {0: 700, 1: 1_000}
     DeltaTable(str(tmp_path)).delete("partition = 0")
     assert count_lake(str(tmp_path), "clicks").began_ms == {0: 1_000, 1: 1_000}
+
+
+def test_when_the_first_load_was_is_not_told_by_a_replay_of_the_same_range() -> None:
+    told = {"partition": 0, "first": 15, "end": 25, "missing": 0, "rows": 10}
+    loaded = told | {"version": 2, "kind": "load", "committed_at": datetime.fromtimestamp(1, UTC)}
+    replayed = told | {"version": 5, "kind": "replay", "committed_at": datetime.fromtimestamp(9, UTC)}
+    for entries in ([loaded, replayed], [replayed, loaded]):
+        assert read_entries(entries, None).begun_ms == {0: 1_000}
 
 
 def of_life(table: pa.Table, life: Life) -> pa.Table:
