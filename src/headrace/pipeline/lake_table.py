@@ -37,7 +37,7 @@ from headrace.pipeline.origins import (
     settled_key,
 )
 from headrace.pipeline.plan import Held, HeldTopic, LoadRefused, TopicPlan
-from headrace.pipeline.replacing import files_with
+from headrace.pipeline.replacing import files_with, may_hold
 from headrace.pipeline.retrying import letter_ranges
 from headrace.pipeline.settling import settle
 from headrace.pipeline.splitting import OffsetRange
@@ -150,8 +150,10 @@ class LakeTable:
         ends = {number: one.next_offset for number, one in self.held(origin).partitions.items()}
         return letter_ranges(self.dead_letters, origin, ends)
 
-    def letter_files(self, range_: OffsetRange) -> list[str]:
-        return [live.path for live in files_with(self.dead_letters, [range_])]
+    def letter_files(self, ranges: Sequence[OffsetRange]) -> list[list[str]]:
+        """For each range the files that may have dead letters of it."""
+        lives = self.dead_letters.live_files()
+        return [[live.path for live in lives if may_hold(live, each)] for each in ranges]
 
     def is_unsettled(self, origin: Origin) -> bool:
         """Whether there are dead letters of which the rows do not tell yet, or which may be rows by now."""

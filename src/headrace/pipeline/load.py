@@ -226,7 +226,8 @@ class Load:
         assert self._table is not None
         table, origins = self._table, {plan.origin.topic: plan.origin for plan in plans}
         tasks = [
-            replace(self._task(each, origins[each.place.topic]), letters=table.letter_files(each)) for each in ranges
+            replace(self._task(each, origins[each.place.topic]), letters=files)
+            for each, files in zip(ranges, table.letter_files(ranges), strict=True)
         ]
         result = self._read(tasks, loaded)
         self._upstream.check_unchanged(plans)

@@ -159,10 +159,15 @@ def may_hold(live: LiveFile, range_: OffsetRange) -> bool:
 def inside(rows: pa.Table, origin: Origin, range_: OffsetRange) -> Mask:
     """Which rows are of a range. Rows of another life of a topic have nothing to do with it."""
     place, first, end = range_
+    offsets = pc.and_(pc.greater_equal(rows["offset"], first), pc.less(rows["offset"], end))
+    of_partition = pc.and_(pc.equal(rows["partition"], place.partition), offsets)
+    mask: Mask = of_life(rows, origin) & np.asarray(pc.fill_null(of_partition, False))
+    return mask
+
+
+def of_life(rows: pa.Table, origin: Origin) -> Mask:
+    """Which rows are of this life of a topic."""
     found = np.ones(rows.num_rows, np.bool_)
     for name, value in zip(("cluster_id", "topic", "topic_id"), origin, strict=True):
         found &= np.asarray(pc.fill_null(pc.equal(rows[name], value), False))
-    offsets = pc.and_(pc.greater_equal(rows["offset"], first), pc.less(rows["offset"], end))
-    of_partition = pc.and_(pc.equal(rows["partition"], place.partition), offsets)
-    mask: Mask = found & np.asarray(pc.fill_null(of_partition, False))
-    return mask
+    return found

@@ -16,7 +16,7 @@ from headrace.columnar.schema import COLUMNS, schema_of
 from headrace.pipeline.columns import DEAD_LETTERS
 from headrace.pipeline.delta import Delta
 from headrace.pipeline.origins import Origin
-from headrace.pipeline.replacing import files_with, inside, read_file
+from headrace.pipeline.replacing import files_with, inside, of_life, read_file
 from headrace.pipeline.splitting import OffsetRange
 
 _BATCH_ROWS: Final = 20_000
@@ -25,16 +25,20 @@ _BATCH_ROWS: Final = 20_000
 def letter_ranges(dead: Delta, origin: Origin, ends: dict[int, int]) -> list[OffsetRange]:
     """Of each partition, from its first dead letter to its last, before these ends."""
     wholes = [OffsetRange(origin.place(number), 0, end) for number, end in sorted(ends.items()) if end]
-    names = ["cluster_id", "topic", "topic_id", "partition", "offset"]
-    parts = [read_file(dead, live, names) for live in files_with(dead, wholes)]
-    if not parts:
-        return []
-    letters, found = pa.concat_tables(parts), []
-    for whole in wholes:
-        offsets = np.asarray(letters["offset"])[inside(letters, origin, whole)]
-        if len(offsets):
-            found.append(OffsetRange(whole.place, int(offsets.min()), int(offsets.max()) + 1))
-    return found
+    found: dict[int, OffsetRange] = {}
+    # File by file: there may be more dead letters than there is memory here.
+    for live in files_with(dead, wholes):
+        letters = read_file(dead, live, ["cluster_id", "topic", "topic_id", "partition", "offset"])
+        letters = letters.filter(pa.array(of_life(letters, origin)))
+        numbers, rows = np.unique(np.asarray(letters["partition"]), return_inverse=True)
+        limits = np.array([ends.get(number, 0) for number in numbers.tolist()], np.int64)
+        letters = letters.filter(pa.array(np.asarray(letters["offset"]) < limits[rows]))
+        bounds = letters.group_by("partition").aggregate([("offset", "min"), ("offset", "max")])
+        for one in bounds.to_pylist():
+            number, first, end = one["partition"], one["offset_min"], one["offset_max"] + 1
+            known = found.get(number, OffsetRange(origin.place(number), first, end))
+            found[number] = OffsetRange(known.place, min(known.first, first), max(known.end, end))
+    return [found[number] for number in sorted(found)]
 
 
 def stored_records(

@@ -11,7 +11,7 @@ were decoded with:
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from headrace.ids import TopicName, TopicPartition
 from headrace.pipeline.delta import Delta, LiveFile
 from headrace.pipeline.origins import Origin
-from headrace.pipeline.replacing import Mask, files_with, inside, read_file, write_without
+from headrace.pipeline.replacing import Mask, files_with, inside, may_hold, read_file, write_without
 from headrace.pipeline.splitting import OffsetRange
 
 _Offsets = npt.NDArray[np.int64]
@@ -48,8 +48,7 @@ def settle(
     lives = sorted(files_with(dead, [*ranges, *replaced]), key=lambda live: -live.modified_ms)
     if not lives:
         return []
-    places = [read_file(dead, live, _PLACE) for live in lives]
-    settled = {each: _rows_among(table, places, origins[each.place.topic], each) for each in ranges}
+    settled = _rows_among(table, origins, _letters_of(dead, lives, origins, ranges))
 
     def keep(live: LiveFile, letters: pa.Table) -> Mask:
         kept = np.ones(letters.num_rows, np.bool_)
@@ -57,7 +56,7 @@ def settle(
         if live.path not in written:
             for each in replaced:
                 kept &= ~inside(letters, origins[each.place.topic], each)
-        for each in ranges:
+        for each in (each for each in ranges if may_hold(live, each)):
             mine = kept & inside(letters, origins[each.place.topic], each)
             kept &= ~mine
             stays, first_index = np.unique(offsets[mine], return_index=True)
@@ -69,15 +68,36 @@ def settle(
     return write_without(dead, lives, keep)
 
 
-def _rows_among(table: Delta, letters: Sequence[pa.Table], origin: Origin, range_: OffsetRange) -> _Offsets:
-    """The offsets of a range that these dead letters have, and rows as well."""
-    asked = np.unique(np.concatenate([np.asarray(part["offset"])[inside(part, origin, range_)] for part in letters]))
-    found: list[Any] = [asked[:0]]
-    for live in files_with(table, [range_]) if len(asked) else []:
+def _letters_of(
+    dead: Delta, lives: Sequence[LiveFile], origins: Mapping[TopicName, Origin], ranges: Sequence[OffsetRange]
+) -> dict[OffsetRange, _Offsets]:
+    """The offsets of each range that have dead letters in these files."""
+    found: dict[OffsetRange, list[_Offsets]] = {each: [np.empty(0, np.int64)] for each in ranges}
+    for live in lives:
+        letters = read_file(dead, live, _PLACE)
+        for each in (each for each in ranges if may_hold(live, each)):
+            found[each].append(np.asarray(letters["offset"])[inside(letters, origins[each.place.topic], each)])
+    return {each: np.unique(np.concatenate(parts)) for each, parts in found.items()}
+
+
+def _rows_among(
+    table: Delta, origins: Mapping[TopicName, Origin], letters: Mapping[OffsetRange, _Offsets]
+) -> dict[OffsetRange, _Offsets]:
+    """Which of these offsets have rows. Each file of rows is read once, however many of the ranges it may have."""
+    found: dict[OffsetRange, list[_Offsets]] = {each: [asked[:0]] for each, asked in letters.items()}
+    for live in files_with(table, [each for each, asked in letters.items() if len(asked)]):
         least, greatest = live.bounds.get("offset", (None, None))
-        if least is not None and greatest is not None and not np.any((asked >= least) & (asked <= greatest)):
+        if least is None or greatest is None:
+            least, greatest = 0, np.iinfo(np.int64).max
+        concerned = [
+            each
+            for each, asked in letters.items()
+            if may_hold(live, each) and np.any((asked >= least) & (asked <= greatest))
+        ]
+        if not concerned:
             continue
         rows = read_file(table, live, _PLACE)
-        offsets = np.asarray(rows["offset"])[inside(rows, origin, range_)]
-        found.append(offsets[np.isin(offsets, asked)])
-    return np.concatenate(found)
+        for each in concerned:
+            offsets = np.asarray(rows["offset"])[inside(rows, origins[each.place.topic], each)]
+            found[each].append(offsets[np.isin(offsets, letters[each])])
+    return {each: np.concatenate(parts) for each, parts in found.items()}

@@ -1,13 +1,15 @@
 """Which dead letters are none, by what the rows say."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from headrace.ids import TopicName
+from headrace.pipeline import settling
 from headrace.pipeline.columns import DEAD_LETTERS, PARTITION_BY, RAW, table_schema
-from headrace.pipeline.delta import Delta
+from headrace.pipeline.delta import Delta, LiveFile
 from headrace.pipeline.files import by_hour, write_file
 from headrace.pipeline.footers import check_files
 from headrace.pipeline.location import parse_location
@@ -101,6 +103,24 @@ def test_of_a_range_that_was_replaced_only_what_was_written_stays(tables: Tables
     tables.add_dead("a", 1, 2, 3, 4)
     path = tables.add_dead("b", 3)
     assert tables.settle(0, 10, replaced=[range_of(2, 4)], written=[path]) == [(1, "a"), (3, "b"), (4, "a")]
+
+
+def test_each_file_of_rows_is_read_once_for_all_ranges(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a compaction there are files with rows of all partitions."""
+    tables.add_rows(1, 4, 7, 8)
+    tables.add_dead("a", 1, 2, 4, 7)
+    read, read_file = [], settling.read_file
+
+    def counted(table: Delta, live: LiveFile, names: Sequence[str] | None = None) -> pa.Table:
+        read.append(table)
+        return read_file(table, live, names)
+
+    monkeypatch.setattr(settling, "read_file", counted)
+    ranges = [range_of(0, 2), range_of(2, 4), range_of(4, 6), range_of(6, 10)]
+    actions = settle(tables.dead, tables.table, {CLICKS.topic: CLICKS}, ranges, {CLICKS.place(0): 10})
+    assert tables.dead.try_commit(actions, transactions={})
+    assert tables.dead.read()["offset"].to_pylist() == [2]
+    assert read.count(tables.table) == 1
 
 
 def test_without_dead_letters_nothing_is_read(tables: Tables) -> None:
