@@ -7,7 +7,8 @@ were decoded with:
 
 - a record that is a row is no dead letter,
 - nor is one that the table has not come to yet: it will be loaded, and be what it is then,
-- and of several dead letters of one record the newest is meant.
+- and of several dead letters of one record that of the youngest file is meant, by the clock of whoever wrote it. Where
+  a compaction has put them into one file, nothing tells them apart, and any of them stays.
 """
 
 from collections.abc import Collection, Mapping, Sequence
