@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 
 from headrace.audit.columns import HEADERS, count_headers
 from headrace.audit.ledger import COUNTED, LIFE, REQUIRED, TIMED, Life, LoadedTopic, read_entries
+from headrace.audit.once import Once
 from headrace.audit.runs import minus
 from headrace.audit.seen import Counts
 from headrace.audit.tally import Counted
@@ -150,12 +151,11 @@ def _add_dead_letters(counts: Counts, path: str, topic: str, options: Mapping[st
         return
     rows = table.to_pyarrow_dataset()
     places = [*(name for name in LIFE if name in rows.schema.names), "partition", "offset"]
-    letters = rows.to_table(columns=[*places, "headers"], filter=pc.field("topic") == topic)
-    numbered = letters.select(places).append_column("row", pa.array(np.arange(letters.num_rows)))
-    is_first = np.zeros(letters.num_rows, np.bool_)
-    is_first[numbered.group_by(places).aggregate([("row", "min")])["row_min"].to_numpy()] = True
-    dead = Counts()
-    count_headers(dead, letters["headers"].filter(pa.array(is_first)).cast(HEADERS))
+    dead, once = Counts(), Once()
+    for batch in rows.to_batches(columns=[*places, "headers"], filter=pc.field("topic") == topic):
+        letters = pa.Table.from_batches([batch])
+        for headers in letters["headers"].filter(once.keep(letters.select(places))).chunks:
+            count_headers(dead, headers.cast(HEADERS))
     for span, seen in dead.spans.items():
         known = counts.span(span, host=seen.host)
         known.add_runs(minus(seen.runs, known.runs), again=seen.again)
