@@ -21,7 +21,7 @@ from headrace.lab.intervals import Interval, mean_interval, ratio_interval
 from headrace.lab.metrics import metric_text
 from headrace.lab.quantities import parse_rate_per_s
 from headrace.lab.report.scales import figures
-from headrace.lab.results import PASSED, Cell, Results, cell_text
+from headrace.lab.results import PASSED, Cell, RepeatLine, Results, cell_text
 from headrace.lab.sender_places import LOCAL
 
 # A configured rate is reached by this share of it: a run's first and last seconds are not whole.
@@ -128,9 +128,12 @@ class Evidence:
 
     def is_steady(self, where: tuple[Results, Cell]) -> bool:
         """What all repeats say alike. One of several that says otherwise may be chance, or may not."""
-        run, cell = where
-        self._check_calm(where, "whether it was steady")
-        told = [line.steady.is_steady for line in run.repeats_of(cell) if line.steady is not None]
+        _, cell = where
+        told = [
+            line.steady.is_steady
+            for line in self.calm_repeats(where, "whether it was steady")
+            if line.steady is not None
+        ]
         if not told or None in told:
             raise NotMeasurable(f"with {cell_text(cell)} it was too short to tell whether it was steady")
         if len({*told}) > 1:
@@ -139,21 +142,24 @@ class Evidence:
         return told[0] is True
 
     def bottlenecks(self, where: tuple[Results, Cell]) -> list[str]:
-        run, cell = where
-        self._check_calm(where, "the bottleneck")
-        found = list(dict.fromkeys(line.bottleneck.verdict for line in run.repeats_of(cell) if line.bottleneck))
-        if not found:
-            raise NotMeasurable(f"no bottleneck was named with {cell_text(cell)}")
-        return found
+        told = [line.bottleneck for line in self.calm_repeats(where, "the bottleneck") if line.bottleneck]
+        if not told:
+            raise NotMeasurable(f"no bottleneck was named with {cell_text(where[1])}")
+        return list(dict.fromkeys(each.verdict for each in told))
 
     @staticmethod
-    def _check_calm(where: tuple[Results, Cell], what: str) -> None:
-        """A machine that others had makes anything unsteady, and holds anything up. Intervals over repeats are no
-        reason to doubt what each repeat tells by itself."""
+    def calm_repeats(where: tuple[Results, Cell], what: str) -> list[RepeatLine]:
+        """Whole ones, and none on a machine that others had: that makes anything unsteady, and holds anything up, as
+        does whatever cuts a repeat short. Intervals over repeats are no reason to doubt what each tells by itself."""
         run, cell = where
-        for line in run.repeats_of(cell):
+        whole = [line for line in run.repeats_of(cell) if line.partial is None]
+        if not whole:
+            why = next((line.partial for line in run.repeats_of(cell)), "no repeat came to its end")
+            raise NotMeasurable(f"{what} with {cell_text(cell)}: {why}")
+        for line in whole:
             if (doubt := line.gate.get("rate_per_s", PASSED)) != PASSED:
                 raise NotMeasurable(f"{what} with {cell_text(cell)}: {doubt}")
+        return whole
 
 
 def _texts(value: Any) -> list[str]:

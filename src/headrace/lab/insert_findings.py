@@ -67,7 +67,7 @@ def _limited_by(*wanted: Bottleneck, **match: Any) -> Question:
     def answer(evidence: Evidence, where: tuple[Results, Cell]) -> Answer:
         found = evidence.bottlenecks(where)
         why = f"the bottleneck with {cell_text(where[1])} is {', '.join(found)}"
-        told, untold = _told(where)
+        told, untold = _told(evidence, where)
         if untold is not None and told <= {each.value for each in wanted}:
             raise NotMeasurable(untold)
         return verdict({*found} <= {each.value for each in wanted}, why)
@@ -82,7 +82,7 @@ def _not_limited_by(unwanted: Bottleneck) -> Question:
         found = dict.fromkeys(each for where in evidence.cells() for each in evidence.bottlenecks(where))
         if not found:
             raise NotMeasurable("no bottleneck was named")
-        untold = next((why for where in evidence.cells() if (why := _told(where)[1]) is not None), None)
+        untold = next((why for where in evidence.cells() if (why := _told(evidence, where)[1]) is not None), None)
         if untold is not None and unwanted.value not in found:
             raise NotMeasurable(untold)
         return verdict(unwanted.value not in found, f"the bottlenecks are {', '.join(found)}")
@@ -90,19 +90,18 @@ def _not_limited_by(unwanted: Bottleneck) -> Question:
     return question
 
 
-def _told(where: tuple[Results, Cell]) -> tuple[set[str], str | None]:
+def _told(evidence: Evidence, where: tuple[Results, Cell]) -> tuple[set[str], str | None]:
     """The verdicts of its repeats that are evidence; and why not all are. None found is evidence where a repeat was on
     time, for nothing held it up, and none where something did that nobody saw."""
-    run, cell = where
     told, untold = set(), None
-    for line in run.repeats_of(cell):
+    for line in evidence.calm_repeats(where, "the bottleneck"):
         if (found := line.bottleneck) is None:
             continue
         if found.verdict != Bottleneck.NONE.value or found.is_held_up is False:
             told.add(found.verdict)
         else:
             is_known = "was held up" if found.is_held_up else "may have been held up"
-            untold = f"with {cell_text(cell)} repeat {line.repeat + 1} {is_known}, and nothing was seen that did"
+            untold = f"with {cell_text(where[1])} repeat {line.repeat + 1} {is_known}, and nothing was seen that did"
     return told, untold
 
 

@@ -480,6 +480,27 @@ def test_a_bottleneck_of_a_machine_that_others_had_decides_nothing() -> None:
     assert verdicts("s0-fig7", replace(network, repeats=busy))[7:9] == [UNTOLD, UNTOLD]
 
 
+def test_a_repeat_that_was_cut_short_tells_neither_steadiness_nor_a_bottleneck() -> None:
+    """A broker that dies makes any rate unsteady, and what was busy by then is no limit of the rest."""
+    found = fig7(_AS_PUBLISHED, unsteady=_LARGE, bottleneck="disk")
+    died = "node died: exit status 1"
+    cut_short = replace(found, repeats=[replace(line, partial=died) for line in found.repeats])
+    told = [judge("s0-fig7", [cut_short])[each].answer for each in (4, 7, 8)]
+    assert [each.verdict for each in told] == [UNTOLD] * 3
+    assert all(died in each.why for each in told)
+    # Beside whole ones, which are evidence, it takes nothing away and has no say.
+    steady = Steady(is_steady=True, variation=0.01, slope_per_minute=0.0)
+    network = Bottleneck(verdict="network", is_held_up=True)
+    lines = [
+        replace(line, partial=died, steady=steady, bottleneck=network, gate={"rate_per_s": "others"})
+        if line.repeat == 2
+        else line
+        for line in found.repeats
+    ]
+    beside = verdicts("s0-fig7", replace(found, repeats=lines))
+    assert [beside[each] for each in (4, 7, 8)] == [HOLDS] * 3
+
+
 def test_a_difference_within_chance_is_none_and_within_much_chance_untold() -> None:
     near = {**_AS_PUBLISHED, ("16KiB", 1): 251e3, ("16KiB", "all"): 252e3}
     assert verdicts("s0-fig7", fig7(near))[1] is DOES_NOT
