@@ -121,7 +121,7 @@ def test_messages_arrive_in_order_and_are_counted_for_what_they_are(engine: str,
     assert (sent.total.unanswered if acks == "0" else sent.total.acknowledged) == 2_000
     messages = made.payloads(0).take(2_000)
     assert [record.value for record in broker.wait_for_records(topic, 2_000)] == messages
-    assert sent.total.sent_bytes == sum(map(len, messages))
+    assert sent.total.sent_bytes == sent.total.answered_bytes == sum(map(len, messages))
     assert sent.total.latency_planned.count == sent.total.lateness.count == 2_000
 
 

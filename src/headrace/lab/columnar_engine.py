@@ -255,7 +255,7 @@ class ColumnarEngine:
         now_ns = self._clock.now_ns()
         record = self._timeline.acknowledged if self._acks else self._timeline.unanswered
         for batch in batches:
-            record(batch.planned, batch.sent, np.full(len(batch.planned), now_ns))
+            record(batch.planned, batch.sent, np.full(len(batch.planned), now_ns), batch.value_bytes)
         self._let_go(batches)
 
     def _let_go(self, batches: list[_Batch]) -> None:

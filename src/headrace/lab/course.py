@@ -212,7 +212,7 @@ class Course:
         rows = [row for second, row in self.sent.items() if self._warm_up_s <= second < covered.end]
         return {
             "rate_per_s": sum(row.acknowledged + row.unanswered for row in rows) / covered.elapsed_s,
-            "mb_per_s": sum(row.sent_bytes for row in rows) / covered.elapsed_s / _MIB,
+            "mb_per_s": sum(row.answered_bytes for row in rows) / covered.elapsed_s / _MIB,
         }
 
     def _consumed_a_second(self, covered: _Covered) -> dict[str, float]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from confluent_kafka import KafkaError, KafkaException, Producer, ThrottleEvent
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, ThrottleEvent
 
 from headrace.lab.client_statistics import parse_statistics
 from headrace.lab.engines import Terms
@@ -67,7 +67,7 @@ class LibrdkafkaEngine:
         self._clock = clock
         self._record = timeline.unanswered if terms.acks == "0" else timeline.acknowledged
         self._held: list[bytes] = []  # Taken from the payloads, and there was no room for them.
-        self._answered = array("q")  # Planned, sent, answered; planned, ...
+        self._answered = array("q")  # Planned, sent, answered, bytes; planned, ...
         self._trouble: KafkaError | None = None
         self.throttled_ns = 0
         self._statistics: list[dict[str, Any]] = []
@@ -133,19 +133,19 @@ class LibrdkafkaEngine:
             del self._held[:taken]
         return taken
 
-    def _done(self, planned_ns: int, sent_ns: int, error: KafkaError | None, message: object) -> None:
+    def _done(self, planned_ns: int, sent_ns: int, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self._answered.extend((planned_ns, sent_ns, time.monotonic_ns()))
+            self._answered.extend((planned_ns, sent_ns, time.monotonic_ns(), len(message)))
         else:
             self._timeline.failed(1, self._clock.now_ns(), error.name())
 
     def poll(self, now_ns: int) -> None:
         self._producer.poll(0)
         if self._answered:
-            rows = np.array(self._answered, np.int64).reshape(-1, 3)
+            rows = np.array(self._answered, np.int64).reshape(-1, 4)
             self._answered = array("q")
             start_ns = self._clock.start_ns
-            self._record(rows[:, 0], rows[:, 1] - start_ns, rows[:, 2] - start_ns)
+            self._record(rows[:, 0], rows[:, 1] - start_ns, rows[:, 2] - start_ns, int(rows[:, 3].sum()))
 
     def wait(self, timeout_ns: int) -> None:
         """Its own way of waiting counts whole milliseconds."""

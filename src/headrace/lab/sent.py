@@ -22,7 +22,7 @@ from headrace.lab.timeline import DURATIONS, Second
 
 UNITS: Final = {
     "planned, sent, acknowledged, unanswered, failed": "messages",
-    "sent_bytes": "bytes of values",
+    "sent_bytes, answered_bytes": "bytes of values",
     "lateness, latency_planned, latency_sent": "nanoseconds, in log-linear buckets",
     "rates": "messages a second",
     "MiB": "2^20 bytes",

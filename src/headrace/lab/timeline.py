@@ -23,7 +23,7 @@ from headrace.lab.schedule import SECOND_NS
 
 Int64s = npt.NDArray[np.int64]
 
-COUNTS: Final = ("planned", "sent", "sent_bytes", "acknowledged", "unanswered", "failed")
+COUNTS: Final = ("planned", "sent", "sent_bytes", "acknowledged", "unanswered", "answered_bytes", "failed")
 DURATIONS: Final = ("lateness", "latency_planned", "latency_sent")
 
 
@@ -36,6 +36,7 @@ class Second:
     sent_bytes: int = 0  # Of values alone.
     acknowledged: int = 0
     unanswered: int = 0  # With acks=0: given to the network, which nobody answers for.
+    answered_bytes: int = 0  # Of the values of both.
     failed: int = 0
     lateness: Histogram = field(default_factory=Histogram)
     latency_planned: Histogram = field(default_factory=Histogram)
@@ -82,11 +83,13 @@ class Timeline:
         self._sent.append((planned, sent))
         self._second(int(sent[-1])).sent_bytes += size_bytes
 
-    def acknowledged(self, planned: Int64s, sent: Int64s, at: Int64s) -> None:
+    def acknowledged(self, planned: Int64s, sent: Int64s, at: Int64s, size_bytes: int) -> None:
+        self._second(int(at[-1])).answered_bytes += size_bytes
         self._answered.append(_Answered(planned, sent, at, is_acknowledged=True))
 
-    def unanswered(self, planned: Int64s, sent: Int64s, at: Int64s) -> None:
+    def unanswered(self, planned: Int64s, sent: Int64s, at: Int64s, size_bytes: int) -> None:
         """Given to the network. The latencies end there, for want of anything better."""
+        self._second(int(at[-1])).answered_bytes += size_bytes
         self._answered.append(_Answered(planned, sent, at, is_acknowledged=False))
 
     def failed(self, messages: int, at_ns: int, reason: str) -> None:

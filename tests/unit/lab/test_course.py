@@ -22,7 +22,7 @@ def row(count: int, *, late_ms: int = 1, latency_ms: int = 30) -> Second:
     planned = np.full(count, 5)
     timeline.planned(0, count)
     timeline.sent(planned, planned + late_ms * MS, 100 * count)
-    timeline.acknowledged(planned, planned + late_ms * MS, planned + latency_ms * MS)
+    timeline.acknowledged(planned, planned + late_ms * MS, planned + latency_ms * MS, 100 * count)
     timeline.fold()
     made = timeline.pop(0)
     made.merge(timeline.pop(latency_ms // 1000) if latency_ms >= 1000 else Second())
@@ -92,7 +92,7 @@ def ended(seconds: float, *, warm_up_s: int, is_counted: bool) -> tuple[Course, 
     answered_at, consumed_at = (sent_at + round(after_s * SECOND_NS) for after_s in (ANSWERED_S, CONSUMED_S))
     timeline = Timeline()
     timeline.sent(sent_at, sent_at, 0)
-    timeline.acknowledged(sent_at, sent_at, answered_at)
+    timeline.acknowledged(sent_at, sent_at, answered_at, 0)
     timeline.fold()
     for second in range(math.ceil(seconds) + 1):
         made.add_sent(second, timeline.pop(second))
@@ -125,6 +125,15 @@ def test_messages_that_were_answered_long_after_they_were_sent_are_divided_by_th
     made.add_sent(1, row(2_000))
     # All of them were in the sender's buffer after 0.1 s.
     assert made.repeat_line(sending_s=0.1, answered_s=1.25).metrics["rate_per_s"] == 4_000
+
+
+def test_bytes_a_second_are_those_of_the_messages_that_were_answered() -> None:
+    made = run(course())
+    # Taken by the client as well, and refused, or in its buffer still.
+    made.add_sent(3, Second(planned=9_000, sent=9_000, sent_bytes=900_000, failed=4_000))
+    metrics = made.repeat_line(sending_s=6.0).metrics
+    assert metrics["rate_per_s"] == 1_000
+    assert metrics["mb_per_s"] == pytest.approx(100_000 / 2**20, abs=1e-3)
 
 
 def test_without_a_plan_there_is_no_lateness() -> None:

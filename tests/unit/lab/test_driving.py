@@ -56,7 +56,7 @@ class FakeEngine:
             return
         while self._held and self._held[0][1] + self._answer_ns <= now_ns:
             planned, sent = self._held.popleft()
-            self._timeline.acknowledged(np.array([planned]), np.array([sent]), np.array([now_ns]))
+            self._timeline.acknowledged(np.array([planned]), np.array([sent]), np.array([now_ns]), 200)
 
     def wait(self, timeout_ns: int) -> None:
         assert timeout_ns > 0
@@ -129,7 +129,7 @@ def test_a_system_that_keeps_up_gets_every_message_when_it_is_due() -> None:
     assert [(row.planned, row.sent) for row in run.rows[:3]] == [(3_000, pytest.approx(3_000, abs=2))] * 3
     total = run.total
     assert (total.planned, total.sent, total.acknowledged, total.failed) == (9_000, 9_000, 9_000, 0)
-    assert total.sent_bytes == 200 * 9_000
+    assert total.sent_bytes == total.answered_bytes == 200 * 9_000
     assert p99_ms(run, "lateness") < 0.3
     assert run.ended.unsent == run.ended.lost_sight == 0
     assert run.ended.answered_ns == pytest.approx(3 * SECOND_NS + MS // 2, abs=MS)

@@ -80,7 +80,7 @@ def row(count: int, *, latency_ns: int) -> Second:
     planned = np.full(count, 5)
     timeline.planned(0, count)
     timeline.sent(planned, planned + 1_000, 10 * count)
-    timeline.acknowledged(planned, planned + 1_000, planned + latency_ns)
+    timeline.acknowledged(planned, planned + 1_000, planned + latency_ns, 10 * count)
     timeline.fold()
     return timeline.pop(0)
 

@@ -18,7 +18,7 @@ def row(count: int, *, late_ns: int = 1_000_000) -> Second:
     planned = np.full(count, 5)
     timeline.planned(0, count)
     timeline.sent(planned, planned + late_ns, 200 * count)
-    timeline.acknowledged(planned, planned + late_ns, planned + 3 * late_ns)
+    timeline.acknowledged(planned, planned + late_ns, planned + 3 * late_ns, 200 * count)
     timeline.fold()
     return timeline.pop(0)
 

@@ -19,13 +19,14 @@ def test_each_event_is_in_the_second_in_which_it_happened() -> None:
     timeline = Timeline()
     timeline.planned(0, 3)
     timeline.sent(ns(0.1, 0.2, 0.9), ns(0.1, 1.5, 1.6), 600)
-    timeline.acknowledged(ns(0.1, 0.2), ns(0.1, 1.5), ns(0.3, 2.5))
+    timeline.acknowledged(ns(0.1, 0.2), ns(0.1, 1.5), ns(0.3, 2.5), 400)
     timeline.failed(1, int(2.7 * SECOND_NS), "NETWORK_EXCEPTION")
     timeline.fold()
     first, second, third = (timeline.pop(number) for number in range(3))
     assert (first.planned, first.sent, first.acknowledged) == (3, 1, 1)
     assert (second.planned, second.sent, second.sent_bytes, second.acknowledged) == (0, 2, 600, 0)
     assert (third.sent, third.acknowledged, third.failed) == (0, 1, 1)
+    assert [each.answered_bytes for each in (first, second, third)] == [0, 0, 400]
     assert second.lateness.max_ns == 1_300 * MS
     assert third.latency_planned.max_ns == 2_300 * MS
     assert third.latency_sent.max_ns == 1_000 * MS
@@ -34,10 +35,10 @@ def test_each_event_is_in_the_second_in_which_it_happened() -> None:
 
 def test_what_nobody_answers_for_is_not_acknowledged() -> None:
     timeline = Timeline()
-    timeline.unanswered(ns(0.1), ns(0.2), ns(0.3))
+    timeline.unanswered(ns(0.1), ns(0.2), ns(0.3), 200)
     timeline.fold()
     row = timeline.pop(0)
-    assert (row.acknowledged, row.unanswered) == (0, 1)
+    assert (row.acknowledged, row.unanswered, row.answered_bytes) == (0, 1, 200)
     assert row.latency_planned.max_ns == pytest.approx(200 * MS)
 
 
