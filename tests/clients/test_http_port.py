@@ -1,6 +1,7 @@
 """The HTTP port of a running node, asked by a stock client and by rude ones."""
 
 import http.client
+import json
 import re
 import socket
 from collections.abc import Iterator
@@ -69,6 +70,25 @@ def test_what_was_produced_is_told(watched: tuple[NodeProcess, int]) -> None:
     assert after[produced] > before.get(produced, 0)
     assert after['headrace_request_send_seconds_count{api="Produce",source="client"}'] == after[produced]
     assert after["headrace_connections"] >= 1
+
+
+def test_the_pause_before_a_run_is_not_among_its_times_between_requests(watched: tuple[NodeProcess, int]) -> None:
+    node, port = watched
+    producer = Producer({"bootstrap.servers": node.bootstrap, "acks": "1"})
+
+    def produced(query: str = "") -> tuple[int, int]:
+        """Requests, and times between them, since the last look."""
+        for _ in range(3):
+            producer.produce("paused", value=b"one request")
+            assert producer.flush(20) == 0
+        status, text = ask(port, f"/requests{query}")
+        assert status == 200
+        [told] = [each for each in json.loads(text)["classes"] if each["api"] == "Produce"]
+        return told["requests"], sum(count for _, _, count in told["interarrival_us"]["buckets"])
+
+    requests, gaps = produced("?begin")
+    assert produced() == (requests + 3, gaps + 2)
+    assert produced() == (requests + 6, gaps + 5)
 
 
 def test_health_and_errors(watched: tuple[NodeProcess, int]) -> None:

@@ -156,6 +156,13 @@ class NodeStatistics:
         histogram.counts[SMALL[response_bytes] if response_bytes < SMALL_MAX else large_index(response_bytes)] += 1
         histogram.total += response_bytes
 
+    def forget_arrivals(self) -> None:
+        """The next request of each class has none before it: the pause since is nothing that a run which begins now has
+        to do with."""
+        for one in self._classes:
+            if one is not None:
+                one.last_us = None
+
     def _begin(self, api_key: int) -> _RequestClass:
         one = self._classes[api_key] = _RequestClass()
         return one

@@ -42,8 +42,8 @@ class Answer(NamedTuple):
 Collect = Callable[[], Iterable[Metric]]
 # What is wrong with the node, or None.
 FindFault = Callable[[], str | None]
-# The parts of a page of JSON.
-TellRequests = Callable[[], Iterable[str]]
+# The parts of a page of JSON. It is told whether somebody begins to count with it, who was not there before.
+TellRequests = Callable[[bool], Iterable[str]]
 
 
 class HttpRefusal(Exception):
@@ -56,7 +56,8 @@ class HttpRefusal(Exception):
 
 class Request(NamedTuple):
     method: str
-    path: str  # Without its query.
+    path: str
+    query: str = ""
 
 
 def parse_request(head: bytes) -> Request:
@@ -80,20 +81,21 @@ def parse_request(head: bytes) -> Request:
         has_body = name.lower() == "content-length" and value.strip() != "0"
         if has_body or name.lower() == "transfer-encoding":
             raise HttpRefusal(413, "a request here has no body")
-    return Request(method, target.partition("?")[0])
+    path, _, query = target.partition("?")
+    return Request(method, path, query)
 
 
-def _no_requests() -> Iterable[str]:
+def _no_requests(begins: bool) -> Iterable[str]:
     return ("{}\n",)
 
 
 async def answer_request(
-    path: str, *, collect: Collect, find_fault: FindFault, tell_requests: TellRequests = _no_requests
+    path: str, query: str, *, collect: Collect, find_fault: FindFault, tell_requests: TellRequests = _no_requests
 ) -> Answer:
     if path == "/metrics":
         return Answer(200, await _page(render_each(collect())), CONTENT_TYPE)
     if path == "/requests":
-        return Answer(200, await _page(tell_requests()), _JSON)
+        return Answer(200, await _page(tell_requests(query == "begin")), _JSON)
     if path == "/healthz":
         fault = find_fault()
         return Answer(200, "ok\n") if fault is None else Answer(503, f"{fault}\n")
@@ -182,9 +184,9 @@ class HttpServer:
                 head = await reader.readuntil(b"\r\n\r\n")
             except asyncio.LimitOverrunError as error:
                 raise HttpRefusal(431, f"a request head is at most {HEAD_BYTES_MAX} bytes") from error
-            method, path = parse_request(head)
+            method, path, query = parse_request(head)
             answer = await answer_request(
-                path, collect=self._collect, find_fault=self._find_fault, tell_requests=self._tell_requests
+                path, query, collect=self._collect, find_fault=self._find_fault, tell_requests=self._tell_requests
             )
         except HttpRefusal as refusal:
             answer = refusal.answer

@@ -202,7 +202,7 @@ class Server:
             self._config.http,
             lambda: collect(node, shell, disk, helper),
             lambda: find_fault(node),
-            lambda: render_each(*requests_now(node)),
+            lambda begins: render_each(*requests_now(node, begins=begins)),
         )
         self._http = http.close
         self.http_address = str(http.address)

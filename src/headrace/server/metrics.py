@@ -44,10 +44,13 @@ def collect(node: Node, shell: Shell, disk: SystemDisk, helper: DiskHelper) -> I
     yield from process_metrics()
 
 
-def requests_now(node: Node) -> tuple[NodeSnapshot, dict[int, str]]:
+def requests_now(node: Node, *, begins: bool = False) -> tuple[NodeSnapshot, dict[int, str]]:
     """What was counted of requests and topics, and what the APIs are called."""
     names = {key: api.messages.name for key, api in node.apis.items()}
-    return node.collected.statistics(now_us=node.clock.mono_us()), names
+    counted = node.collected.statistics(now_us=node.clock.mono_us())
+    if begins:
+        node.collected.forget_arrivals()
+    return counted, names
 
 
 def find_fault(node: Node) -> str | None:

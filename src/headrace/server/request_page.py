@@ -3,6 +3,9 @@
 What Prometheus gets is a bucket for every factor of four: enough for a graph, too coarse to fit anything to. Here is
 all that the node has counted since it began: sizes, times between arrivals, and the times of each stage, with sixteen
 buckets to every power of two. Nothing is counted for it that is not counted anyway.
+
+Whoever looks twice has what came in between. `/requests?begin` is for the first look: from a request before it to one
+after it is no time between two arrivals of theirs, and it is not counted.
 """
 
 import json

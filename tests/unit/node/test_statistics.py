@@ -48,6 +48,17 @@ def test_time_between_requests_is_kept_by_class() -> None:
         assert (one.requests, one.interarrival_us.recorded, one.interarrival_us.total) == (3, 2, 5_050)
 
 
+def test_a_pause_before_somebody_began_to_look_is_no_time_between_requests() -> None:
+    collected = NodeStatistics(now_us=0)
+    for began_us in (100, 150):
+        collected.handled(_FETCH, began_us, 0, 0, 0)
+    collected.forget_arrivals()
+    for began_us in (30_000_000, 30_000_020):
+        collected.handled(_FETCH, began_us, 0, 0, 0)
+    (fetch,) = collected.statistics(now_us=0).requests
+    assert (fetch.requests, fetch.interarrival_us.recorded, fetch.interarrival_us.total) == (4, 2, 70)
+
+
 def test_traffic_by_topic() -> None:
     collected = NodeStatistics(now_us=0)
     orders = collected.topic("orders")

@@ -11,7 +11,7 @@ from headrace.server.prometheus import gauge
     [
         (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", Request("GET", "/metrics")),
         (b"HEAD /healthz HTTP/1.0\r\n\r\n", Request("HEAD", "/healthz")),
-        (b"GET /metrics?name[]=up HTTP/1.1\r\nContent-Length: 0\r\n\r\n", Request("GET", "/metrics")),
+        (b"GET /metrics?name[]=up HTTP/1.1\r\nContent-Length: 0\r\n\r\n", Request("GET", "/metrics", "name[]=up")),
     ],
 )
 def test_requests(head: bytes, request_made: Request) -> None:
@@ -50,7 +50,7 @@ def test_refusals(head: bytes, status: int) -> None:
 
 def test_pages() -> None:
     def page(path: str, fault: str | None = None) -> Answer:
-        return asyncio.run(answer_request(path, collect=lambda: [gauge("up", "Up.", 1)], find_fault=lambda: fault))
+        return asyncio.run(answer_request(path, "", collect=lambda: [gauge("up", "Up.", 1)], find_fault=lambda: fault))
 
     assert page("/metrics").body == "# HELP up Up.\n# TYPE up gauge\nup 1\n"
     assert page("/metrics").content_type.startswith("text/plain; version=0.0.4")
@@ -60,6 +60,16 @@ def test_pages() -> None:
     with pytest.raises(HttpRefusal) as refused:
         page("/")
     assert refused.value.answer.status == 404
+
+
+@pytest.mark.parametrize(("query", "begins"), [("", False), ("begin", True), ("beginning", False), ("a=begin", False)])
+def test_somebody_who_begins_to_count_says_so(query: str, begins: bool) -> None:
+    told = asyncio.run(
+        answer_request(
+            "/requests", query, collect=list, find_fault=lambda: None, tell_requests=lambda begins: (str(begins),)
+        )
+    )
+    assert told.body == str(begins)
 
 
 def test_answers_on_the_wire() -> None:

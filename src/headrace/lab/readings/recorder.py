@@ -112,6 +112,13 @@ class RequestRecorder:
             spreads["answer_us"].record(took_ns // 1000)
             spreads["response_bytes"].record(size_bytes)
 
+    def begin(self) -> Spreads:
+        """What there is so far. Those who begin here have nothing to do with the time since a request before that."""
+        with self._counting:
+            for one in self._classes.values():
+                one.last_ns = None
+        return self.spreads()
+
     def spreads(self) -> Spreads:
         """Since it began."""
         with self._counting:

@@ -124,9 +124,11 @@ def _classes(line: Mapping[str, Any]) -> Iterator[tuple[RequestClass, dict[str, 
         )
 
 
-def fetch_spreads(metrics_url: str) -> Spreads | None:
-    """Beside the page of metrics; None where there is no such page, as with other brokers, or no answer."""
+def fetch_spreads(metrics_url: str, *, begins: bool = False) -> Spreads | None:
+    """Beside the page of metrics; None where there is no such page, as with other brokers, or no answer.
+
+    Where a run begins, the node counts no time from a request before that to one of the run's."""
     try:
-        return parse_spreads(fetch(urljoin(metrics_url, "requests")))
+        return parse_spreads(fetch(urljoin(metrics_url, "requests?begin" if begins else "requests")))
     except LabError:
         return None

@@ -56,7 +56,7 @@ class _Scraper:
         self.url = url
         self._interval_s = interval_s
         self.latest = self._counts()  # LabError where nobody is there: one is told before anything starts.
-        self.first_spreads = fetch_spreads(url)
+        self.first_spreads = fetch_spreads(url, begins=True)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="scraper")
 
@@ -97,7 +97,7 @@ class Sampler:
         if not can_read():
             raise LabError("readings come from /proc, as Linux has it: there is none here")
         self._scrapers = [_Scraper(url, interval_s=interval_s) for url in dict.fromkeys(metrics)]
-        self._recorders = {name: (recorder, recorder.spreads()) for name, recorder in (recorders or {}).items()}
+        self._recorders = {name: (recorder, recorder.begin()) for name, recorder in (recorders or {}).items()}
         self._interval_s = interval_s
         self._into = into
         self._writing = threading.Lock()

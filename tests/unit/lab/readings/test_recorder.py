@@ -1,6 +1,7 @@
 """Requests as a proxy sees them go by, in whatever pieces, and answers that say by a number which they are to."""
 
 import importlib
+import io
 import json
 import pkgutil
 import struct
@@ -13,6 +14,7 @@ from headrace.lab.errors import LabError
 from headrace.lab.readings.node_counts import RequestClass
 from headrace.lab.readings.recorder import API_NAMES, FrameHeads, RecordedConnection, RequestRecorder
 from headrace.lab.readings.request_spreads import Spread, Spreads, parse_spreads, read_spreads, since, spreads_json
+from headrace.lab.readings.sampler import Sampler
 from headrace.node.statistics import NodeStatistics
 from headrace.protocol import messages
 from headrace.protocol.schema import ApiMessages
@@ -133,6 +135,20 @@ def test_numbers_are_each_connections_own_and_times_between_arrivals_all_of_them
     assert found[PRODUCE]["answer_us"] == _spread_of(2000, 10_000)
     assert found[PRODUCE]["interarrival_us"] == _spread_of(1000)
     assert values(found, FETCH, "interarrival_us")[0] == 0
+
+
+def test_the_pause_between_two_runs_is_of_neither() -> None:
+    recorder = RequestRecorder()
+    told = []
+    for begin_s in (0, 30):
+        into = io.StringIO()
+        with Sampler(into=into, recorders={"broker1": recorder}) as sampler:
+            sampler.start({})
+            for number in range(3):
+                recorder.count_request(0, size_bytes=1, now_ns=(begin_s * 1000 + 2 * number) * MS)
+        [line] = [each for each in map(json.loads, into.getvalue().splitlines()) if each["type"] == "requests"]
+        told.append(line["classes"][0]["interarrival_us"])
+    assert [(each["count"], each["mean"]) for each in told] == [(2, 2000), (2, 2000)]
 
 
 def test_an_answer_to_nothing_is_none() -> None:
