@@ -30,7 +30,7 @@ from headrace.lab.schedule import SECOND_NS
 from headrace.lab.sender_places import LOCAL, REMOTE
 from headrace.lab.senders import Senders
 from headrace.lab.sent import Sent
-from headrace.lab.shortfall import find_shortfall
+from headrace.lab.shortfall import find_shortfall, may_lose
 from headrace.lab.targets.harming import Harm
 from headrace.lab.targets.running import Target
 from headrace.lab.timeline import Second
@@ -292,6 +292,7 @@ class _Repeat:
             totals,
             self._course.delivered,
             is_acknowledged=self._load.terms.acks != "0",
+            may_lose=may_lose(self._load, brokers=len(self._target.members)),
             settings=self._load.consumer_client,
             count_deleted=self._count_deleted,
         )

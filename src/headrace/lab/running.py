@@ -149,13 +149,13 @@ def run_workload(
                 if (lack := targets.lack_of(cell)) is not None:
                     writer.write(_unmeasured(cell, repeat, NotMeasurableHere(lack)))
                     continue
-                runner = _Runner(
-                    workload, targets.for_cell(cell), writer, cell, repeat, number, started, watch, is_stopped, crew
-                )
+                target = targets.for_cell(cell)
+                runner = _Runner(workload, target, writer, cell, repeat, number, started, watch, is_stopped, crew)
                 line = runner.search(tell_trial) if is_search else runner.measure()
                 writer.write(line)
-                if line.partial is not None:
-                    partial = line.partial
+                partial = partial or line.partial
+                # A repeat may be partial for what is its own alone, as where consumers stopped short.
+                if line.partial is not None and target.trouble() is not None:
                     break
             writer.end(partial=partial)
     return read_results(writer.path)

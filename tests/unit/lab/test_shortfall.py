@@ -1,8 +1,12 @@
 """Whether groups got what was there for them, and what may excuse them."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from headrace.lab.shortfall import Shortfall, find_shortfall
+import pytest
+
+from headrace.lab.shortfall import Shortfall, find_shortfall, may_lose
+from headrace.lab.workload import parse_load
 
 
 def short(
@@ -10,11 +14,17 @@ def short(
     delivered: int = 1000,
     *,
     is_acknowledged: bool = True,
+    may_lose: bool = False,
     settings: Mapping[str, str] | None = None,
     deleted: int = 0,
 ) -> Shortfall | None:
     return find_shortfall(
-        totals, delivered, is_acknowledged=is_acknowledged, settings=settings or {}, count_deleted=lambda: deleted
+        totals,
+        delivered,
+        is_acknowledged=is_acknowledged,
+        may_lose=may_lose,
+        settings=settings or {},
+        count_deleted=lambda: deleted,
     )
 
 
@@ -43,6 +53,36 @@ def test_without_acknowledgements_nobody_knows_what_arrived() -> None:
     assert str(found) == (
         "consumers got 1,900 of 2,000 messages: of the others nobody knows whether they arrived, with acks=0"
     )
+
+
+def test_what_a_leader_alone_had_may_be_lost_with_it() -> None:
+    found = short([900], may_lose=True)
+    assert found is not None
+    assert found.unconsumed == 100
+    assert str(found) == (
+        "consumers got 900 of 1,000 messages: "
+        "acks=1 lets what a leader alone had be lost with it, and a broker was killed"
+    )
+    assert short([1000], may_lose=True) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "brokers", "is_allowed"),
+    [
+        ({"acks": 1, "faults": "kill:1@1s"}, 3, True),
+        ({"acks": 1, "faults": ["pause:2@1s+1s", "kill:1@1s+1s"], "replication": 2}, 3, True),
+        ({"acks": "all", "faults": "kill:1@1s", "replication": 3}, 3, False),
+        ({"acks": 1, "faults": "pause:1@1s+1s", "replication": 3}, 3, False),
+        ({"acks": 1, "replication": 3}, 3, False),
+        ({"acks": 1, "faults": "kill:1@1s", "replication": 1}, 3, False),
+        ({"acks": 1, "faults": "kill@1s"}, 1, False),
+    ],
+)
+def test_whether_a_replica_may_lead_that_has_not_got_everything(
+    given: dict[str, Any], brokers: int, is_allowed: bool
+) -> None:
+    load = parse_load({"rate": "10K", "duration": "10s", "warm_up": "0s", **given})
+    assert may_lose(load, brokers=brokers) is is_allowed
 
 
 def test_what_was_deleted_by_then_is_no_fault_of_theirs_and_explains_no_more_than_it_was() -> None:
