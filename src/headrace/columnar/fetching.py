@@ -21,7 +21,7 @@ Rules:
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
@@ -120,7 +120,7 @@ class Prefetch:
         memory_bytes: int,
     ) -> None:
         self.bytes_fetched = 0
-        self.throttled_ms = 0  # For so long in all brokers said that they hold answers back, for a quota's sake.
+        self._throttled_ms: Counter[int] = Counter()  # By broker.
         self._cluster = cluster
         self._read_committed = read_committed
         self._skip_missing = skip_missing
@@ -162,6 +162,12 @@ class Prefetch:
             if self._failure is not None:
                 raise self._failure
             return None if self._is_over else iter(())
+
+    @property
+    def throttled_ms(self) -> int:
+        """For so long in all a broker said that it holds answers back; of several the one that did so for longest."""
+        with self._changed:
+            return max(self._throttled_ms.values(), default=0)
 
     @property
     def memory_used_bytes(self) -> int:
@@ -260,7 +266,7 @@ class Prefetch:
         answer = parse_fetch_answer(frame, position, version)
         if answer.throttle_ms:
             with self._changed:
-                self.throttled_ms += answer.throttle_ms
+                self._throttled_ms[node_id] += answer.throttle_ms
         codes = {source: answer.error for source in sources if answer.error != ErrorCode.NONE}
         by_id = version >= TOPIC_IDS_SINCE
         names: dict[str | bytes, TopicName] = {

@@ -197,7 +197,8 @@ class Scan:
 
     @property
     def throttled_ms(self) -> int:
-        """For so long in all brokers said that they hold answers back, for a quota's sake."""
+        """For so long in all a broker said that it holds answers back, for a quota's sake: of several the one that did
+        so for longest, for they do it at the same time."""
         return self._prefetch.throttled_ms
 
     @property

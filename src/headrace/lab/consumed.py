@@ -8,6 +8,7 @@ host, ages are only as good as the two clocks agree.
 Moments are nanoseconds since the start.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -21,6 +22,7 @@ from headrace.lab.schedule import SECOND_NS
 Int64s = npt.NDArray[np.int64]
 
 _MILLISECOND_NS = 1_000_000
+_OWN = 0  # The number of a consumer that counts for itself alone.
 
 
 @dataclass(slots=True)
@@ -30,28 +32,34 @@ class Consumed:
     messages: int = 0
     size_bytes: int = 0  # Of values.
     end_to_end: Histogram = field(default_factory=Histogram)
-    # For so long brokers said that they hold answers back for a quota's sake: of several consumers, to the one that was
-    # held back most. Some have no partitions, and are held back from nothing.
-    throttled_ns: int = 0
+    # For so long brokers said that they hold answers back for a quota's sake, by the number of the consumer. What one
+    # waits for does not add to what another does.
+    throttled_ns: Counter[int] = field(default_factory=Counter)
 
     def merge(self, other: Self) -> None:
         self.messages += other.messages
         self.size_bytes += other.size_bytes
         self.end_to_end.merge(other.end_to_end)
-        self.throttled_ns = max(self.throttled_ns, other.throttled_ns)
+        self.throttled_ns.update(other.throttled_ns)
+
+    @property
+    def throttled_ns_max(self) -> int:
+        """Of the consumer that was held back most. Some have no partitions, and are held back from nothing."""
+        return max(self.throttled_ns.values(), default=0)
 
     def to_json(self) -> dict[str, Any]:
+        """Of one consumer, which does not know its number."""
         return {
             "messages": self.messages,
             "size_bytes": self.size_bytes,
             "end_to_end": self.end_to_end.to_json(),
-            "throttled_ns": self.throttled_ns,
+            "throttled_ns": self.throttled_ns_max,
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
+    def from_json(cls, value: Mapping[str, Any], *, consumer: int) -> Self:
         end_to_end = Histogram.from_json(value["end_to_end"])
-        return cls(value["messages"], value["size_bytes"], end_to_end, value["throttled_ns"])
+        return cls(value["messages"], value["size_bytes"], end_to_end, Counter({consumer: value["throttled_ns"]}))
 
 
 class ConsumedTimeline:
@@ -76,7 +84,7 @@ class ConsumedTimeline:
     def add_throttled(self, throttled_ns: int, *, now_ns: int) -> None:
         """Brokers have said by now that they hold answers back for so long."""
         if throttled_ns:
-            self._row(max(0, now_ns)).throttled_ns += throttled_ns
+            self._row(max(0, now_ns)).throttled_ns[_OWN] += throttled_ns
 
     def _row(self, at_ns: int) -> Consumed:
         return self._rows.setdefault(max(at_ns // SECOND_NS, self._told), Consumed())

@@ -8,6 +8,7 @@ no client that anybody uses for this: it is in no group, and its share of the pa
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
@@ -61,7 +62,7 @@ class LibrdkafkaConsumer:
     def __init__(self, settings: Mapping[str, Any], topic: str, group: str) -> None:
         self._is_assigned = False
         self.ready_utc_ns = 0
-        self.throttled_ns = 0
+        self._throttled_ns: Counter[int] = Counter()  # By broker.
         try:
             self._consumer = Consumer(
                 {
@@ -84,7 +85,12 @@ class LibrdkafkaConsumer:
             self.ready_utc_ns = time.time_ns()
 
     def _note_throttle(self, event: ThrottleEvent) -> None:
-        self.throttled_ns += round(event.throttle_time * 1e9)
+        self._throttled_ns[event.broker_id] += round(event.throttle_time * 1e9)
+
+    @property
+    def throttled_ns(self) -> int:
+        """Of the broker that held back most: several do so at the same time."""
+        return max(self._throttled_ns.values(), default=0)
 
     def wait_ready(self, timeout_s: float) -> list[Taken]:
         deadline_s = time.monotonic() + timeout_s

@@ -205,7 +205,8 @@ class Consumers:
             if "ready" in message:
                 consumer.is_ready = True
             elif "row" in message:
-                self._rows.setdefault(message["second"], Consumed()).merge(Consumed.from_json(message["row"]))
+                row = Consumed.from_json(message["row"], consumer=consumer.number)
+                self._rows.setdefault(message["second"], Consumed()).merge(row)
                 consumer.seconds = message["second"] + 1
                 consumer.total = message["total"]
             elif "ending" in message:

@@ -9,6 +9,7 @@ Rows in, lines out: knows neither processes nor files.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -99,7 +100,7 @@ class Course:
                 consumed=[row.messages for row in consumed],
                 elapsed_s=elapsed_s,
                 is_backlog=True,
-                throttled_s=sum(row.throttled_ns for row in consumed) / SECOND_NS,
+                throttled_s=_throttled_s(consumed),
             )
         whole = range(int(elapsed_s + _ALMOST_S))
         rows = [self.sent.get(second, Second()) for second in whole]
@@ -109,7 +110,7 @@ class Course:
             consumed=[row.messages for row in consumed],
             elapsed_s=float(len(whole)),
             is_backlog=False,
-            throttled_s=sum(row.throttled_ns for row in consumed) / SECOND_NS,
+            throttled_s=_throttled_s(consumed),
         )
 
     # --- Second by second ----------------------------------------------------------------------------------------
@@ -130,9 +131,9 @@ class Course:
         if consumed.end_to_end.count:
             more["end_to_end_p99_ms"] = _quantile_ms(consumed.end_to_end, 0.99)
             more["consumed_bytes"] = consumed.size_bytes
-        self._has_throttled |= consumed.throttled_ns > 0
+        self._has_throttled |= consumed.throttled_ns_max > 0
         if self._has_throttled:
-            more["consumers_throttled_ms"] = round(consumed.throttled_ns / _NS_PER_MS, 3)
+            more["consumers_throttled_ms"] = round(consumed.throttled_ns_max / _NS_PER_MS, 3)
         if use is not None:
             more["broker_cpu_percent"] = round(use.percent_of_core(use.brokers_s), 1)
             more["client_cpu_percent"] = round(use.percent_of_core(use.clients_s), 1)
@@ -274,6 +275,14 @@ def buckets_us(histogram: Histogram) -> list[list[float]]:
         [round((bucket_range_ns(bucket)[1] + 1) / 1000, 3), count]
         for bucket, count in zip(value["buckets"], value["counts"], strict=True)
     ]
+
+
+def _throttled_s(rows: Sequence[Consumed]) -> float:
+    """Of the consumer that was held back most in all of them: to hold back others at other times makes it no longer."""
+    totals: Counter[int] = Counter()
+    for row in rows:
+        totals.update(row.throttled_ns)
+    return max(totals.values(), default=0) / SECOND_NS
 
 
 def _finite(value: float) -> float | None:

@@ -5,6 +5,7 @@ The broker here is scripted: it answers each Fetch as told, whatever a real one 
 
 import threading
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
@@ -39,7 +40,14 @@ class Log:
     """A topic on one broker whose answers a test gives. Ends are what the broker says of its log."""
 
     def __init__(
-        self, answer: Answer, *, end: int, stable: int | None = None, partitions: int = 1, throttle_ms: int = 0
+        self,
+        answer: Answer,
+        *,
+        end: int,
+        stable: int | None = None,
+        partitions: int = 1,
+        brokers: int = 1,
+        throttle_ms: int = 0,
     ) -> None:
         self.fetches: list[Fetch] = []
         self.throttle_ms = throttle_ms  # What every answer says of a quota.
@@ -47,6 +55,7 @@ class Log:
         self.stable = end if stable is None else stable
         self._answer = answer
         self._partitions = partitions
+        self._brokers = brokers  # All of them at one address.
         self._lock = threading.Lock()
         self.broker = ScriptedBroker(self._serve)
 
@@ -61,9 +70,12 @@ class Log:
     def _Metadata(self, request: Request) -> dict[str, Any]:  # noqa: N802
         host, port = self.broker.address
         numbers = range(self._partitions)
-        partitions = [{"partition_index": number, "leader_id": 0, "leader_epoch": 1} for number in numbers]
+        brokers = [{"node_id": node_id, "host": host, "port": port} for node_id in range(self._brokers)]
+        partitions = [
+            {"partition_index": number, "leader_id": number % self._brokers, "leader_epoch": 1} for number in numbers
+        ]
         topics = [{"name": "t", "topic_id": ID, "partitions": partitions}]
-        return {"brokers": [{"node_id": 0, "host": host, "port": port}], "topics": topics}
+        return {"brokers": brokers, "topics": topics}
 
     def _ListOffsets(self, request: Request) -> dict[str, Any]:  # noqa: N802
         def answer(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,6 +154,15 @@ def test_what_answers_say_of_a_quota_is_added_up(throttle_ms: int) -> None:
         assert scan.throttled_ms == 0
         assert sum(found.num_rows for found in scan) == 6
         assert scan.throttled_ms == throttle_ms * len(log.fetches)
+
+
+def test_of_brokers_that_hold_back_at_the_same_time_it_is_the_one_that_did_so_for_longest() -> None:
+    with serving(from_batches((0, 3), (3, 3)), end=6, partitions=3, brokers=3, throttle_ms=70) as log:
+        scan = log.scan()
+        assert sum(found.num_rows for found in scan) == 18
+        fetches = Counter(fetch.partition for fetch in log.fetches)
+        assert len(fetches) == 3
+        assert scan.throttled_ms == 70 * max(fetches.values())
 
 
 def test_a_broker_that_is_slow_for_committed_records_alone_costs_no_row() -> None:

@@ -1,5 +1,7 @@
 """What consumers count: by the second in which a message came, and by its age then."""
 
+from collections import Counter
+
 import numpy as np
 
 from headrace.lab.consumed import Consumed, ConsumedTimeline
@@ -56,9 +58,14 @@ def test_rows_survive_json() -> None:
     add(timeline, 500, 480, 490)
     timeline.add_throttled(70 * MS, now_ns=500 * MS)
     ((_, row),) = timeline.take_all()
-    other = Consumed.from_json(row.to_json())
+    other = Consumed.from_json(row.to_json(), consumer=7)
     other.merge(row)
-    assert (other.messages, other.size_bytes, other.end_to_end.count, other.throttled_ns) == (4, 40, 4, 70 * MS)
+    assert (other.messages, other.size_bytes, other.end_to_end.count, other.throttled_ns) == (
+        4,
+        40,
+        4,
+        {7: 70 * MS, 0: 70 * MS},
+    )
 
 
 def test_how_long_brokers_held_back_is_of_the_second_in_which_they_said_so() -> None:
@@ -68,11 +75,14 @@ def test_how_long_brokers_held_back_is_of_the_second_in_which_they_said_so() -> 
     timeline.add_throttled(20 * MS, now_ns=-5 * MS)
     timeline.add_throttled(30 * MS, now_ns=900 * MS)
     timeline.add_throttled(3_000 * MS, now_ns=1_100 * MS)
-    assert [row.throttled_ns for _, row in timeline.take_all()] == [50 * MS, 3_000 * MS]
+    assert [row.throttled_ns_max for _, row in timeline.take_all()] == [50 * MS, 3_000 * MS]
 
 
 def test_of_several_consumers_it_is_the_one_that_was_held_back_most() -> None:
-    one, other = Consumed(throttled_ns=700), Consumed(throttled_ns=20)
+    one, other = (Consumed(throttled_ns=Counter(each)) for each in ({1: 700}, {1: 10, 2: 705}))
+    assert Consumed().throttled_ns_max == 0
+    assert other.throttled_ns_max == 705
     other.merge(one)
-    one.merge(Consumed())
-    assert one.throttled_ns == other.throttled_ns == 700
+    assert other.throttled_ns_max == 710
+    other.merge(Consumed())
+    assert other.throttled_ns_max == 710

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
@@ -61,8 +62,9 @@ class Tellers:
             member.end()
 
 
-def second(number: int, messages: int, *, total: int) -> dict[str, Any]:
-    return {"second": number, "row": Consumed(messages=messages).to_json(), "total": total}
+def second(number: int, messages: int, *, total: int, throttled_ns: int = 0) -> dict[str, Any]:
+    row = Consumed(messages=messages, throttled_ns=Counter({0: throttled_ns}))
+    return {"second": number, "row": row.to_json(), "total": total}
 
 
 @contextmanager
@@ -94,6 +96,13 @@ def test_what_each_group_got() -> None:
     with consuming(*lines, groups=2) as consumers:
         assert consumers.totals == {"group0": 42, "group1": 20}
         assert consumers.told_seconds == 1
+
+
+def test_how_long_each_was_held_back_is_its_own() -> None:
+    lines = [[second(0, 1, total=1, throttled_ns=each)] for each in (30, 12, 20)]
+    with consuming(*lines, groups=1) as consumers:
+        [(_, row)] = consumers.rows()
+        assert row.throttled_ns == {0: 30, 1: 12, 2: 20}
 
 
 def test_a_group_that_got_more_is_no_reason_not_to_wait_for_another() -> None:

@@ -1,6 +1,7 @@
 """What seconds come to: throughputs of the measured ones, latencies of all that was answered from there on."""
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -193,13 +194,21 @@ def test_messages_without_a_latency_are_counted_and_spoil_the_latencies_of_the_o
 
 def test_consumers_that_were_held_back_are_told_from_the_second_on_in_which_it_began() -> None:
     made = run(course(), seconds=3)
-    made.add_consumed(1, Consumed(throttled_ns=250 * MS))
+    made.add_consumed(1, Consumed(throttled_ns=Counter({0: 250 * MS, 1: 90 * MS})))
     told = [line.more.get("consumers_throttled_ms") for line in made.lines()]
     assert told == [None, 250.0, 0.0]
     assert made.consuming(groups=1, elapsed_s=3.0).throttled_s == 0.25
     backlog = run(course(consumes_after=True), seconds=3)
-    backlog.add_consumed(2, Consumed(throttled_ns=1_500 * MS))
+    backlog.add_consumed(2, Consumed(throttled_ns=Counter({0: 1_500 * MS})))
     assert backlog.consuming(groups=1, elapsed_s=2.0).throttled_s == 1.5
+
+
+def test_consumers_that_are_held_back_by_turns_add_up_to_none_that_is_held_back_all_the_time() -> None:
+    for is_backlog in (False, True):
+        made = run(course(consumes_after=is_backlog), seconds=10)
+        for second in range(10):
+            made.add_consumed(second, Consumed(throttled_ns=Counter({second: 500 * MS})))
+        assert made.consuming(groups=1, elapsed_s=10.0).throttled_s == 0.5
 
 
 def test_seconds_are_told_once_and_in_order() -> None:
