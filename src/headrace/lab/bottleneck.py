@@ -12,6 +12,9 @@ link has no idle time; what lies before it waits for it, what lies behind it has
 A verdict is only as good as what was seen. What was not seen is said, and 'none found' is a verdict, too: of a run that
 was on time, and of one that was held up by something that nobody saw. A finding tells the two apart.
 
+Where clients reach brokers through a proxy of the lab's own, what waits on the way may wait for that, and the network
+is not accused.
+
 Messages that were refused wait for nobody any more, and are no answers: a run of which many failed is not on time.
 
 Pure: a summary in, a finding out.
@@ -95,6 +98,7 @@ class Summary:
     disk: str = ""
     disk_busy_share: float | None = None
     cores: Cores | None = None
+    is_proxied: bool = False  # Clients reached the broker through a proxy of the lab's own.
 
 
 class Finding(NamedTuple):
@@ -126,6 +130,9 @@ def find_bottleneck(summary: Summary) -> Finding:
         return Finding(Verdict.NONE, evidence, is_held_up=True)
     verdict = _before_sending(summary) if place is Place.UNSENT else _after_taking(summary, place)
     evidence = (_progress(summary), _place_sentence(summary, place), *_sentences(summary, verdict))
+    if verdict is Verdict.NETWORK and summary.is_proxied:
+        told = "a proxy of the lab's own stood between: what waited on the way may have waited for that"
+        return Finding(Verdict.NONE, (*evidence, told), is_held_up=True)
     return Finding(verdict, evidence, is_held_up=True)
 
 

@@ -214,7 +214,7 @@ class _Repeat:
         """What held senders and consumers up; nothing where nothing was read, in a repeat that was over at once."""
         if self._partial is not None or sampler is None or not sampler.readings:
             return {}
-        found = {"bottleneck": _told(sampler.conclude(sent))}
+        found = {"bottleneck": _told(sampler.conclude(sent, is_proxied=self._target.is_proxied))}
         begin_ns, end_ns = 0, round(sent.outcome.elapsed_s * SECOND_NS)
         if self._is_after:
             begin_ns, end_ns = consumers.ready_ns or 0, consumers.last_ns or 0

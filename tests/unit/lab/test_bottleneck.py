@@ -58,6 +58,17 @@ def test_planted(summary: Summary, changes: dict[str, Any], found: Verdict, said
     assert said in evidence(summary, **changes)
 
 
+@pytest.mark.parametrize("changes", [{}, {"underway_share": 0.96}, {"link": "eth0", "link_share": 0.97}])
+def test_a_proxy_of_the_labs_own_is_not_the_network(changes: dict[str, Any]) -> None:
+    assert verdict(UNANSWERED, **changes) is Verdict.NETWORK
+    found = find_bottleneck(replace(UNANSWERED, **changes, is_proxied=True))
+    assert (found.verdict, found.is_held_up) == (Verdict.NONE, True)
+    assert found.evidence[-1].startswith("a proxy of the lab's own stood between")
+    # What had no idle time is named beside a proxy, too.
+    assert verdict(UNANSWERED, broker=BUSY, is_proxied=True) is Verdict.BROKER_CPU
+    assert verdict(CALM, is_proxied=True) is Verdict.NONE
+
+
 def test_a_sender_that_is_kept_from_its_cpu_is_late_with_its_messages_too() -> None:
     assert verdict(LATE, client=STOPPED, making_share=0.6) is Verdict.CLIENT_CPU
 

@@ -14,6 +14,7 @@ import random
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
@@ -165,9 +166,9 @@ class Sampler:
             with self._writing:
                 write_line(self._into, line)
 
-    def conclude(self, sent: Sent) -> Finding:
-        """What held up the run that was read, as a line."""
-        found = find_bottleneck(summarise(sent, self.readings))
+    def conclude(self, sent: Sent, *, is_proxied: bool = False) -> Finding:
+        """What held up the run that was read, as a line; with proxies before the brokers, or without."""
+        found = find_bottleneck(replace(summarise(sent, self.readings), is_proxied=is_proxied))
         self._write({"type": "bottleneck", **found.to_json()})
         return found
 

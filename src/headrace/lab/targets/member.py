@@ -44,6 +44,10 @@ class Member:
         self._is_paused = False
         self.is_awaited = False  # It was killed, and will be started again.
 
+    @property
+    def is_proxied(self) -> bool:
+        return self._proxy is not None
+
     def is_called(self, word: str) -> bool:
         return word in {self.name, str(self.node_id)}
 

@@ -72,6 +72,11 @@ class Target:
         (pid,) = self.pids
         return pid
 
+    @property
+    def is_proxied(self) -> bool:
+        """Whether clients reach it through proxies, which were put there to cut it off or to count requests."""
+        return any(member.is_proxied for member in self.members)
+
     def member(self, word: str | None) -> Member:
         """By name or id; None for the only one."""
         if word is None and len(self.members) == 1:

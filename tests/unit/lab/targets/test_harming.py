@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -9,6 +10,7 @@ from headrace.lab.errors import LabError
 from headrace.lab.faults import parse_fault
 from headrace.lab.targets.harming import Harm
 from headrace.lab.targets.member import Member
+from headrace.lab.targets.proxy import Proxy
 from headrace.lab.targets.running import Target
 from headrace.lab.targets.spec import find_target
 
@@ -34,6 +36,12 @@ class Process:
 def target(*processes: Process) -> Target:
     members = [Member(number, process=process) for number, process in enumerate(processes, 1)]
     return Target(spec=find_target("kafka-3"), settings={}, members=members)
+
+
+def test_a_target_says_whether_there_are_proxies_before_its_brokers() -> None:
+    assert not target(Process(), Process()).is_proxied
+    one = Member(1, process=Process(), proxy=cast(Proxy, object()))
+    assert Target(spec=find_target("kafka"), settings={}, members=[one]).is_proxied
 
 
 def wait(is_so: Callable[[], bool]) -> None:
