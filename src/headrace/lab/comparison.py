@@ -14,7 +14,7 @@ from headrace.lab.errors import LabError
 from headrace.lab.gate import Thresholds, cell_gate
 from headrace.lab.intervals import Interval, mean_interval, ratio_interval
 from headrace.lab.metrics import METRICS, in_order
-from headrace.lab.results import NOT_MEASURABLE, PASSED, Cell, Results, cell_key, cell_text
+from headrace.lab.results import LOSSES, NOT_MEASURABLE, PASSED, Cell, Results, cell_key, cell_text
 
 
 class Verdict(StrEnum):
@@ -99,8 +99,9 @@ def _pairs(first: Results, second: Results) -> Iterator[tuple[Cell, tuple[Cell, 
 
 
 def _rows(first: Results, second: Results, cell: Cell, one: Cell, other: Cell) -> Iterator[Row]:
-    names = {name for line in first.repeats_of(one) for name in line.metrics}
-    names &= {name for line in second.repeats_of(other) for name in line.metrics}
+    ours = {name for line in first.repeats_of(one) for name in line.metrics}
+    theirs = {name for line in second.repeats_of(other) for name in line.metrics}
+    names = (ours & theirs) | ((ours | theirs) & {*LOSSES})  # Where one has lost something, the other has not.
     units = {**second.scenario.units, **first.scenario.units}
     doubts = doubts_of(second, other) | doubts_of(first, one)
     for name in in_order(names):

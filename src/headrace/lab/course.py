@@ -19,7 +19,7 @@ from headrace.lab.histogram import Histogram, bucket_range_ns
 from headrace.lab.rates import steadiness
 from headrace.lab.readings.company import CpuUse
 from headrace.lab.readings.consuming_summary import Consuming
-from headrace.lab.results import Bottleneck, RepeatLine, SecondLine, Steady
+from headrace.lab.results import LOSSES, Bottleneck, RepeatLine, SecondLine, Steady
 from headrace.lab.schedule import SECOND_NS
 from headrace.lab.sent import utc_text
 from headrace.lab.timeline import Second
@@ -182,7 +182,7 @@ class Course:
         elif self._has_consumers and not self._consumes_after and measured_s:
             throughputs |= self._consumed_a_second(self._covered(sending_s, consumed_s))
         losses = losses or self.losses()
-        lost = {"failed": losses.failed, "never_sent": losses.unsent, "not_answered": losses.unanswered}
+        lost = dict(zip(LOSSES, (losses.failed, losses.unsent, losses.unanswered), strict=True))
         metrics: dict[str, float] = {
             **self._metrics(throughputs, use),
             **{name: count for name, count in lost.items() if count},

@@ -28,6 +28,9 @@ PASSED: Final = "passed"
 NOT_MEASURABLE: Final = "not measurable here"
 CUT_SHORT: Final = "the run ended before its time"
 
+# Metrics of messages that did not come through. Lines have those of which there are any.
+LOSSES: Final = ("failed", "never_sent", "not_answered")
+
 Cell = Mapping[str, Any]
 Buckets = Sequence[Sequence[float]]  # [upper bound in microseconds, count], ascending.
 
@@ -300,10 +303,12 @@ class Results:
         return [line for line in self.seconds if line.repeat == repeat and cell_key(line.cell) == wanted]
 
     def values(self, cell: Cell, metric: str) -> list[float]:
-        """One of each whole repeat that has the metric, whatever the gate says of it."""
-        return [
-            line.metrics[metric] for line in self.repeats_of(cell) if line.partial is None and metric in line.metrics
-        ]
+        """One of each whole repeat that has the metric, whatever the gate says of it. Of messages that did not come
+        through, one that measured anything and does not tell of them had none."""
+        whole = [line.metrics for line in self.repeats_of(cell) if line.partial is None and line.metrics]
+        if metric in LOSSES:
+            return [metrics.get(metric, 0) for metrics in whole]
+        return [metrics[metric] for metrics in whole if metric in metrics]
 
 
 def calmest(attempts: Sequence[RepeatLine]) -> list[RepeatLine]:

@@ -50,6 +50,16 @@ def test_of_nothing_there_is_no_ratio(tmp_path: Path) -> None:
     assert row.verdict is Verdict.NO_RATIO
 
 
+def test_what_only_one_of_them_lost_is_compared(tmp_path: Path) -> None:
+    lossy = [repeat({"rate_per_s": 10.0, **({"failed": 90} if number else {})}, number=number) for number in range(3)]
+    first = read_results(write(tmp_path / "a", [scenario(), *lossy, EndLine()]))
+    second = of_rates(tmp_path / "b", [10.0, 11.0, 9.0])
+    for one, other, means in ((first, second, (60, 0)), (second, first, (0, 60))):
+        _, failed = compare(one, other).rows
+        assert (failed.metric, failed.verdict) == ("failed", Verdict.NO_RATIO)
+        assert (failed.first.value, failed.second.value) == means
+
+
 def test_cells_are_matched_and_the_others_named(tmp_path: Path) -> None:
     first = of_rates(tmp_path / "a", {"0": [1.0, 1.1], "1": [2.0, 2.1]})
     second = of_rates(tmp_path / "b", {"1": [4.0, 4.1], "all": [3.0, 3.1]})

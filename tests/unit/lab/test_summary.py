@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.lab.errors import LabError
+from headrace.lab.report.subjects import subjects_of
 from headrace.lab.results import FILE_NAME, PASSED, Bottleneck, RepeatLine, Results, ScenarioLine, Steady
 from headrace.lab.summary import find_run, results_json, summarise
 
@@ -24,7 +25,7 @@ def repeat(number: int, rate: float, **changes: object) -> RepeatLine:
 
 def results(*repeats: RepeatLine, gate: object = None) -> Results:
     scenario = ScenarioLine(
-        name="n", workload={"gate": gate}, target={"name": "t"}, seed=1, versions={}, host={}, started="2026"
+        name="n", workload={"gate": gate}, target={"name": "t"}, seed=1, versions={}, host={}, started="2026-11-16"
     )
     path = Path("out", "run", FILE_NAME)
     return Results(path=path, scenario=scenario, seconds=[], repeats=repeats, others=[], partial=None)
@@ -40,6 +41,19 @@ def test_means_over_whole_repeats_with_what_the_gate_says() -> None:
     told = results_json(found)
     assert told["cells"][0]["partial"] == ["killed"]
     assert told["run"] == "run"
+
+
+def test_repeats_in_which_nothing_was_lost_count_for_the_mean_of_what_was() -> None:
+    lossy = repeat(1, 100.0, metrics={"rate_per_s": 100.0, "failed": 90})
+    unmeasured = repeat(3, 0.0, metrics={}, gate={"rate_per_s": "not measurable here: no link"})
+    found = results(repeat(0, 100.0), lossy, repeat(2, 100.0), unmeasured)
+    assert summarise(found)[0].metrics["failed"].interval.value == 30
+    lossy_one, other = (each.interval("failed") for each in subjects_of([found, results(repeat(0, 100.0))]))
+    assert lossy_one is not None
+    assert other is not None
+    assert [(each.value, each.count) for each in (lossy_one, other)] == [(30, 3), (0, 1)]
+    [alone] = subjects_of([results(repeat(0, 100.0))])
+    assert alone.interval("failed") is None
 
 
 def test_how_many_were_steady_is_told_with_how_many_could_not_be_told() -> None:

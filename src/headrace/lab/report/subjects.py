@@ -1,6 +1,6 @@
 """What a report is about: each cell of each run, with a name that tells it from the others."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from headrace.lab.comparison import doubts_of
 from headrace.lab.intervals import Interval, mean_interval
 from headrace.lab.metrics import in_order
-from headrace.lab.results import Cell, RepeatLine, Results, SecondLine, cell_text
+from headrace.lab.results import LOSSES, Cell, RepeatLine, Results, SecondLine, cell_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,13 +19,16 @@ class Subject:
     cell: Cell
     repeats: Sequence[RepeatLine]
     doubts: Mapping[str, str]  # By metric, why it is not measurable here.
+    lost: Collection[str]  # Metrics of lost messages of which this or another subject has any.
 
     def metrics(self) -> list[str]:
         return in_order({name for line in self.repeats for name in line.metrics})
 
     def interval(self, metric: str) -> Interval | None:
-        """Over its whole repeats; None where there is none that has the metric."""
-        values = [line.metrics[metric] for line in self.repeats if line.partial is None and metric in line.metrics]
+        """Over its whole repeats; None where there is none that has the metric, or no subject that lost any."""
+        if metric in LOSSES and metric not in self.lost:
+            return None
+        values = self.results.values(self.cell, metric)
         return mean_interval(values) if values else None
 
     def doubt(self, metric: str) -> str | None:
@@ -45,6 +48,7 @@ class Subject:
 
 def subjects_of(runs: Sequence[Results]) -> list[Subject]:
     names = run_names(runs)
+    lost = [metric for metric in LOSSES if any(metric in line.metrics for run in runs for line in run.repeats)]
     return [
         Subject(
             name=_name(names[number], results, cell, len(runs)),
@@ -53,6 +57,7 @@ def subjects_of(runs: Sequence[Results]) -> list[Subject]:
             cell=cell,
             repeats=results.repeats_of(cell),
             doubts=doubts_of(results, cell),
+            lost=lost,
         )
         for number, results in enumerate(runs)
         for cell in results.cells
