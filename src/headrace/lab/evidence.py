@@ -94,7 +94,8 @@ class Evidence:
         run, cell = where
         values = run.values(cell, metric)
         if not values:
-            why = next((f": {line.gate[metric]}" for line in run.repeats_of(cell) if metric in line.gate), "")
+            told = [line.partial or line.gate.get(metric, PASSED) for line in run.repeats_of(cell)]
+            why = next((f": {each}" for each in told if each != PASSED), "")
             raise NotMeasurable(f"{metric_text(metric)} was not measured with {cell_text(cell)}{why}")
         if (doubt := doubts_of(run, cell, may_differ=may_differ).get(metric)) is not None:
             raise NotMeasurable(f"{metric_text(metric)} with {cell_text(cell)}: {doubt}")

@@ -501,6 +501,23 @@ def test_a_repeat_that_was_cut_short_tells_neither_steadiness_nor_a_bottleneck()
     assert [beside[each] for each in (4, 7, 8)] == [HOLDS] * 3
 
 
+@pytest.mark.parametrize(
+    ("gate", "partial", "told"),
+    [
+        ("passed", "node died: exit status 1", "node died: exit status 1"),
+        ("not measurable here: no link", None, "not measurable here: no link"),
+        ("passed", None, None),
+    ],
+)
+def test_why_something_was_not_measured(gate: str, partial: str | None, told: str | None) -> None:
+    found = fig6(ram=249_000, disk=220_000)
+    metrics = {"rate_per_s": 1.0} if partial else {}
+    lines = [replace(each, metrics=metrics, gate={"rate_per_s": gate}, partial=partial) for each in found.repeats]
+    [reached, *_] = judge("s0-fig6", [replace(found, repeats=lines)])
+    why = "rate was not measured with read_in_ram=True" + (f": {told}" if told else "")
+    assert reached.answer.why == why
+
+
 def test_a_difference_within_chance_is_none_and_within_much_chance_untold() -> None:
     near = {**_AS_PUBLISHED, ("16KiB", 1): 251e3, ("16KiB", "all"): 252e3}
     assert verdicts("s0-fig7", fig7(near))[1] is DOES_NOT
