@@ -20,7 +20,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
@@ -45,6 +45,7 @@ _NAME: Final = re.compile(r"headrace-lab-(\d+)")
 _INTERFACES: Final = Path("/sys/class/net")
 _HERE: Final = "on this host"
 _WITHIN: Final = ("bridge", "veth")  # Kinds of interfaces that connect what is on one host.
+_TUNNELS: Final = ("vxlan", "geneve", "gretap", "ip6gretap")  # And those that take a bridge's frames to another.
 
 Command = tuple[str, ...]
 
@@ -162,7 +163,8 @@ class Way(NamedTuple):
     is_local: bool  # To an address of this host's own.
     has_gateway: bool  # And what lies behind that is not known.
     kind: str  # Of a virtual interface: bridge, veth; nothing of a device.
-    has_device: bool  # It is one, or there is one below it.
+    has_device: bool  # It is one, or there is one below it, or a tunnel.
+    is_from_host: bool = True  # Of the interfaces here at least one is a device: of a container's none is.
 
 
 def check_elsewhere(servers: Iterable[str]) -> None:
@@ -187,35 +189,52 @@ def where_here(host: str) -> str | None:
 def decide_here(way: Way | None) -> str | None:
     """A container or a virtual machine of this host has an address that cannot be listened on here, and yet nothing on
     the way to it is slower than memory: it hangs on a bridge that no device is a part of, or at the other end of a pair
-    of virtual interfaces. Behind a gateway, or a bridge with a device in it, it may be anywhere."""
+    of virtual interfaces. Behind a gateway, or a bridge with a device or a tunnel in it, it may be anywhere; and so it
+    may behind a container's own end of such a pair, of which nobody in there sees the other."""
     if way is None:
         return None
     if way.is_local:
         return _HERE
+    if way.kind == "veth" and not way.is_from_host:
+        return None
     if way.kind in _WITHIN and not way.has_gateway and not way.has_device:
         return f"{_HERE}, at {way.device}, a {way.kind} without a device"
     return None
 
 
-def parse_way(route: str, link: str, *, has_device: bool) -> Way | None:
-    """What `ip -j route get` and `ip -j -d link show` say; None where they say nothing."""
+def parse_way(route: str, kinds: Mapping[str, str], *, has_device: bool, is_from_host: bool = True) -> Way | None:
+    """What `ip -j route get` says; None where that is nothing."""
     try:
         [told] = json.loads(route)
-        details = json.loads(link)
         return Way(
             device=told["dev"],
             is_local=told.get("type") == "local",
             has_gateway="gateway" in told or "via" in told,
-            kind=next((one["linkinfo"]["info_kind"] for one in details if "info_kind" in one.get("linkinfo", {})), ""),
+            kind=kinds.get(told["dev"], ""),
             has_device=has_device,
+            is_from_host=is_from_host,
         )
     except (ValueError, KeyError, TypeError):
         return None  # An address that nothing leads to.
 
 
-def stands_on_device(interface: Path) -> bool:
-    """Of /sys/class/net: whether it is a device, or one is below it, as below a bridge, a bond or a VLAN."""
-    return (interface / "device").exists() or any(map(stands_on_device, interface.glob("lower_*")))
+def parse_kinds(links: str) -> dict[str, str]:
+    """Of virtual interfaces, by their names: what `ip -j -d link show` says."""
+    try:
+        return {
+            one["ifname"]: one["linkinfo"]["info_kind"]
+            for one in json.loads(links)
+            if "info_kind" in one.get("linkinfo", {})
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def stands_on_device(interface: Path, kinds: Mapping[str, str]) -> bool:
+    """Of /sys/class/net: whether it is a device or a tunnel, or one is below it, as below a bridge, bond or VLAN."""
+    if (interface / "device").exists() or kinds.get(interface.name.removeprefix("lower_")) in _TUNNELS:
+        return True
+    return any(stands_on_device(below, kinds) for below in interface.glob("lower_*"))
 
 
 def _way_to(address: str) -> Way | None:
@@ -224,8 +243,9 @@ def _way_to(address: str) -> Way | None:
     device = next(iter(re.findall(r'"dev":"([^"]+)"', route)), None)
     if device is None:
         return None
-    link = _output("ip", "-j", "-d", "link", "show", "dev", device)
-    return parse_way(route, link, has_device=stands_on_device(_INTERFACES / device))
+    kinds = parse_kinds(_output("ip", "-j", "-d", "link", "show"))
+    has_device = stands_on_device(_INTERFACES / device, kinds)
+    return parse_way(route, kinds, has_device=has_device, is_from_host=any(_INTERFACES.glob("*/device")))
 
 
 # --- Commands --------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from headrace.lab.remote import (
     decide_leftovers,
     decide_link,
     decide_steps,
+    parse_kinds,
     parse_way,
     stands_on_device,
     where_here,
@@ -120,6 +121,9 @@ def way(**told: Any) -> Way:
         ({"has_device": True, "device": "br0"}, None),
         # From inside a container everybody else is behind the gateway.
         ({"kind": "veth", "device": "eth0", "has_gateway": True}, None),
+        # And beside it, at the other end of its own interface, may be what an overlay network brings from anywhere.
+        ({"kind": "veth", "device": "eth0", "is_from_host": False}, None),
+        ({"is_from_host": False}, "on this host, at docker0, a bridge without a device"),
         ({"kind": "tun", "device": "tun0"}, None),
         ({"kind": "vlan", "device": "eth0.7", "has_device": True}, None),
     ],
@@ -133,25 +137,31 @@ def test_what_nobody_knows_the_way_to_is_not_here() -> None:
 
 
 def test_ways_as_iproute2_tells_them() -> None:
-    bridge = '[{"ifname":"docker0","link_type":"ether","linkinfo":{"info_kind":"bridge","info_data":{}}}]'
+    told = '[{"ifname":"lo"},{"ifname":"docker0","link_type":"ether","linkinfo":{"info_kind":"bridge","info_data":{}}}]'
+    bridge = parse_kinds(told)
+    assert bridge == {"docker0": "bridge"}
     route = '[{"dst":"172.17.0.2","dev":"docker0","prefsrc":"172.17.0.1","flags":[],"uid":0,"cache":[]}]'
     assert parse_way(route, bridge, has_device=False) == way()
-    device = '[{"ifname":"eth0","link_type":"ether","parentbus":"virtio"}]'
+    device = parse_kinds('[{"ifname":"eth0","link_type":"ether","parentbus":"virtio"}]')
     beyond = '[{"dst":"1.1.1.1","gateway":"192.0.2.1","dev":"eth0","prefsrc":"192.0.2.2","flags":[],"cache":[]}]'
     expected = Way(device="eth0", is_local=False, has_gateway=True, kind="", has_device=True)
     assert parse_way(beyond, device, has_device=True) == expected
     across = '[{"dst":"10.1.1.1","via":{"family":"inet6","host":"fe80::1"},"dev":"eth0"}]'  # IPv4 by way of IPv6.
     assert parse_way(across, device, has_device=True) == expected
     own = '[{"type":"local","dst":"127.0.0.1","dev":"lo","prefsrc":"127.0.0.1","cache":["local"]}]'
-    lo = '[{"ifname":"lo","link_type":"loopback"}]'
-    assert parse_way(own, lo, has_device=False) == Way(
+    assert parse_way(own, {}, has_device=False) == Way(
         device="lo", is_local=True, has_gateway=False, kind="", has_device=False
     )
 
 
-@pytest.mark.parametrize(("route", "link"), [("", ""), ("[]", "[]"), ("[{}]", "[]"), ('[{"dev":"a"}]', "not JSON")])
-def test_what_iproute2_does_not_know_is_no_way(route: str, link: str) -> None:
-    assert parse_way(route, link, has_device=False) is None
+@pytest.mark.parametrize("route", ["", "[]", "[{}]", "not JSON"])
+def test_what_iproute2_does_not_know_is_no_way(route: str) -> None:
+    assert parse_way(route, {}, has_device=False) is None
+
+
+@pytest.mark.parametrize("links", ["", "[]", "not JSON", "[1]", '[{"linkinfo":{"info_kind":"bridge"}}]'])
+def test_of_what_iproute2_does_not_know_there_is_no_kind(links: str) -> None:
+    assert parse_kinds(links) == {}
 
 
 def test_what_stands_on_a_device(tmp_path: Path) -> None:
@@ -165,12 +175,18 @@ def test_what_stands_on_a_device(tmp_path: Path) -> None:
         return made
 
     eth0, veth = interface("eth0", is_device=True), interface("veth1")
-    assert stands_on_device(eth0)
-    assert not stands_on_device(veth)
-    assert not stands_on_device(interface("docker0", "veth1"))
-    assert stands_on_device(interface("bond0", "eth0"))
-    assert stands_on_device(interface("br0", "veth1", "bond0"))
-    assert not stands_on_device(tmp_path / "gone")
+    assert stands_on_device(eth0, {})
+    assert not stands_on_device(veth, {"veth1": "veth"})
+    assert not stands_on_device(interface("docker0", "veth1"), {"docker0": "bridge", "veth1": "veth"})
+    assert stands_on_device(interface("bond0", "eth0"), {"bond0": "bond"})
+    assert stands_on_device(interface("br0", "veth1", "bond0"), {})
+    assert not stands_on_device(tmp_path / "gone", {})
+    # Frames of an overlay network leave a bridge by a tunnel, which is no device and has none below it.
+    interface("vx0")
+    overlay = interface("br1", "veth1", "vx0")
+    for kind in ("vxlan", "geneve", "gretap", "ip6gretap"):
+        assert stands_on_device(overlay, {"br1": "bridge", "veth1": "veth", "vx0": kind})
+    assert not stands_on_device(overlay, {"br1": "bridge", "veth1": "veth", "vx0": "veth"})
 
 
 def test_where_brokers_say_that_they_are_counts_too() -> None:
