@@ -151,7 +151,13 @@ def run_workload(
                     continue
                 target = targets.for_cell(cell)
                 runner = _Runner(workload, target, writer, cell, repeat, number, started, watch, is_stopped, crew)
-                line = runner.search(tell_trial) if is_search else runner.measure()
+                try:
+                    line = runner.search(tell_trial) if is_search else runner.measure()
+                except LabError as error:
+                    if partial is None:
+                        raise
+                    partial = f"{partial}; {error}"  # What was in the way then is in the way of what was to come.
+                    break
                 writer.write(line)
                 partial = partial or line.partial
                 # A repeat may be partial for what is its own alone, as where consumers stopped short.

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from headrace.lab import running
+from headrace.lab.errors import LabError
 from headrace.lab.results import RepeatLine, Results
 from headrace.lab.running import run_workload
 from headrace.lab.targets.spec import find_target
 from headrace.lab.workload import Cell, parse_workload
 
-SHORT, DIED = "consumers got 900 of 1,000 messages", "node died"
+SHORT, DIED, AWAY = "consumers got 900 of 1,000 messages", "node died", "cannot reach b:1"
 
 
 @dataclass
@@ -40,6 +41,8 @@ def run(out: Path, monkeypatch: pytest.MonkeyPatch, partial: dict[tuple[str, int
 
     def run_repeat(cell: Cell, repeat: int, target: FakeTarget, **_: object) -> RepeatLine:
         why = partial.get((cell.values["acks"], repeat))
+        if why == AWAY:
+            raise LabError(AWAY)
         target.is_dead = why == DIED
         return RepeatLine(cell=cell.values, repeat=repeat, metrics={"rate_per_s": 1.0}, partial=why)
 
@@ -64,3 +67,13 @@ def test_a_broker_that_died_ends_the_run(tmp_path: Path, monkeypatch: pytest.Mon
     results = run(tmp_path, monkeypatch, {("all", 0): DIED})
     assert made(results) == [("1", 0, None), ("all", 0, DIED)]
     assert results.partial == DIED
+
+
+def test_a_cluster_that_goes_away_leaves_what_was_measured_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = run(tmp_path, monkeypatch, {("1", 0): SHORT, ("all", 0): AWAY})
+    assert made(results) == [("1", 0, SHORT)]
+    assert results.partial == f"{SHORT}; {AWAY}"
+    with pytest.raises(LabError, match=AWAY):
+        run(tmp_path / "other", monkeypatch, {("1", 0): AWAY})
