@@ -133,7 +133,7 @@ def test_a_slow_broker(tmp_path: Path) -> None:
     with node(tmp_path) as target, ExitStack() as plants:
         found = judge(
             target,
-            lambda roles: plants.enter_context(HeldOff(roles[BROKER], run_s=0.01, stop_s=0.24)),
+            lambda roles: plants.enter_context(HeldOff(roles[BROKER], run_s=0.003, stop_s=0.45)),
             terms=ONE_BY_ONE,
         )
     assert found.verdict is Verdict.BROKER_CPU, found
